@@ -121,12 +121,12 @@ def offers_of_registry(values: Any, where: str) -> list[Offer]:
         files = entry.get("files") if isinstance(entry, dict) else None
         if words is None or not isinstance(files, dict):
             continue
-        found = {
+        remote_files = {
             _ROLES[name]: _registered(file, base) for name, file in files.items() if name in _ROLES
         }
         status = entry.get("releaseStatus")
         offers += _complete(
-            words[1:], words[0], status if isinstance(status, str) else "", "", found
+            words[1:], words[0], status if isinstance(status, str) else "", "", remote_files
         )
     return offers
 
@@ -197,12 +197,12 @@ def _complete(
     files: Mapping[str, RemoteFile | None],
 ) -> Iterator[Offer]:
     """An offer with all of its files, if there is a digest of the main one."""
-    found = {role: file for role, file in files.items() if file is not None}
-    vocabularies = next((roles for roles in _VOCABULARIES if roles <= found.keys()), None)
-    model = found.get(MODEL)
+    present = {role: file for role, file in files.items() if file is not None}
+    vocabularies = next((roles for roles in _VOCABULARIES if roles <= present.keys()), None)
+    model = present.get(MODEL)
     if vocabularies is not None and model is not None and model.sha256 is not None:
-        roles = {MODEL, "lex", *vocabularies} & found.keys()
-        kept = {role: found[role] for role in sorted(roles)}
+        roles = {MODEL, "lex", *vocabularies} & present.keys()
+        kept = {role: present[role] for role in sorted(roles)}
         yield Offer((pair[0], pair[1]), architecture, status, version, kept)
 
 
@@ -282,7 +282,7 @@ def _similar(offers: Sequence[Offer], pair: Pair) -> str:
     languages = sorted({language for known in pairs for language in known})
     for language in pair:
         if language not in languages:
-            longer = [one for one in languages if one.partition("-")[0] == language]
+            longer = [code for code in languages if code.partition("-")[0] == language]
             if close := longer or get_close_matches(language, languages, n=3):
                 return f"for {language!r} there is {' or '.join(map(repr, close))}"
             return f"languages: {', '.join(languages)}"

@@ -66,8 +66,8 @@ class LexicalLists:
         if len(content) != expected:
             raise UsageError(f"{path}: has {len(content)} bytes, its header says {expected}")
         words = np.frombuffer(content, "<u8", len(content) // _WORD_BYTES)[2:]
-        if (found := _checksum(words)) != checksum:
-            raise UsageError(f"{path}: is damaged: its checksum is {found:#x}, not {checksum:#x}")
+        if (actual := _checksum(words)) != checksum:
+            raise UsageError(f"{path}: is damaged: its checksum is {actual:#x}, not {checksum:#x}")
         if count != src_vocab_size + 1:
             raise UsageError(
                 f"{path}: has lists of {count - 1} tokens, the source vocabulary has "
@@ -110,7 +110,9 @@ class LexicalLists:
 
 def _our_ids(entries: Sequence[Entry]) -> npt.NDArray[np.int64]:
     """Our id of each of Marian's ids."""
-    pairs = [(one.marian_id, ours) for ours, one in enumerate(entries) if one.marian_id is not None]
+    pairs = [
+        (entry.marian_id, ours) for ours, entry in enumerate(entries) if entry.marian_id is not None
+    ]
     return np.array([ours for _, ours in sorted(pairs)], np.int64)
 
 

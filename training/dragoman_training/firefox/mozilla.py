@@ -170,7 +170,7 @@ class Mozilla:
         try:
             return _fetch_all(word, offer, own, told)
         except Unavailable as error:
-            same = (one for one in self._records(folder) if one.sha256 == offer.sha256)
+            same = (record for record in self._records(folder) if record.sha256 == offer.sha256)
             other = next(same, offer)
             if other.files[MODEL].url == offer.files[MODEL].url:
                 raise

@@ -149,8 +149,8 @@ class StudentFile:
         names = [name for name in self._items if not name.endswith(ACTIVATION)]
         matrices = {name: self._matrix(name, *self._items[name].shape) for name in names}
         return {
-            name: (one.values if one.scales is None else one.values * one.scales)
-            for name, one in matrices.items()
+            name: (matrix.values if matrix.scales is None else matrix.values * matrix.scales)
+            for name, matrix in matrices.items()
         }
 
     def check_empty(self) -> None:

@@ -115,7 +115,7 @@ class StudentSettings:
         values = _parsed(path, text)
         _check(path, values)
         sizes = {field: _number(path, name, values[name]) for field, name in _SIZES.items()}
-        vocabularies = [_number(path, _VOCABULARIES, one) for one in values[_VOCABULARIES]]
+        vocabularies = [_number(path, _VOCABULARIES, size) for size in values[_VOCABULARIES]]
         one_table, tied = values.get(_TIED_ALL) == "true", values.get(_TIED) == "true"
         if not one_table and not tied:
             raise UsageError(

@@ -103,7 +103,7 @@ class _Weights:
     def _table(self, theirs: str, ours: str, entries: Sequence[Entry]) -> None:
         rows = sum(entry.marian_id is not None for entry in entries)
         table = self._file.table(theirs, rows, self._theirs.model_size)
-        ids = np.array([-1 if one.marian_id is None else one.marian_id for one in entries])
+        ids = np.array([-1 if entry.marian_id is None else entry.marian_id for entry in entries])
         zero = np.zeros((1, table.values.shape[1]), table.values.dtype)
         scales = table.scales
         if scales is not None:
@@ -117,8 +117,8 @@ class _Weights:
         bias = self._file.vector("decoder_ff_logit_out_b", size)
         self._arrays["output_bias"] = np.array(
             [
-                bias[one.marian_id] if one.is_said and one.marian_id is not None else NEVER
-                for one in entries
+                bias[entry.marian_id] if entry.is_said and entry.marian_id is not None else NEVER
+                for entry in entries
             ],
             np.float32,
         )

@@ -95,9 +95,9 @@ class Hub:
         cls, revision: str = MAIN, endpoint: str | None = None, offline: bool = False
     ) -> Hub:
         """The hub that `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` name."""
-        found = endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT
+        address = endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT
         token = os.environ.get("HF_TOKEN", "").strip()
-        return cls(found, revision, token, offline or is_offline())
+        return cls(address, revision, token, offline or is_offline())
 
     def fetch(self, name: str, folder: Path, told: Told) -> Fetched:
         """Download a model's files.
@@ -116,9 +116,9 @@ class Hub:
         digests = {_NEEDED[0]: first.digest}
 
         def fetch(file: str) -> bool:
-            if found := pinned._fetch(name, file, folder, told):
-                digests[file] = found.digest
-            return found is not None
+            if stated := pinned._fetch(name, file, folder, told):
+                digests[file] = stated.digest
+            return stated is not None
 
         for file in (*_NEEDED[1:], *_OPTIONAL):
             if not fetch(file) and file in _NEEDED:
@@ -147,10 +147,10 @@ class Hub:
 
     def _first(self, name: str, folder: Path, told: Told) -> _Stated:
         self.check_online(name)
-        found = self._fetch(name, _NEEDED[0], folder, told)
-        if found is None:
+        stated = self._fetch(name, _NEEDED[0], folder, told)
+        if stated is None:
             raise self._missing(name, _NEEDED[0])
-        return found
+        return stated
 
     def _missing(self, name: str, file: str) -> UsageError:
         return UsageError(f"{self._address(name, file)}: no such file or model")
@@ -181,10 +181,10 @@ class Hub:
                     f"{error}; there is no such model, or it is not public and needs HF_TOKEN"
                 ) from error
             raise
-        found = _digest(partial.path, stated[-1].digest)
-        if found != stated[-1].digest:
+        digest = _digest(partial.path, stated[-1].digest)
+        if digest != stated[-1].digest:
             partial.path.unlink()
-            raise UsageError(f"{address}: has digest {found}, the hub states {stated[-1].digest}")
+            raise UsageError(f"{address}: has digest {digest}, the hub states {stated[-1].digest}")
         return stated[-1]
 
     def _stated(self, address: str, answers: list[Hop]) -> _Stated:

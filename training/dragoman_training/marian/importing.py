@@ -169,9 +169,9 @@ class _Lists:
         source = _List.read(folder / LIST, words)
         separate = words.get("separate_vocabs")
         target = _List.read(folder / TARGET_LIST, words) if separate else source
-        found = cls(source, target, theirs.begin)
-        found._check(theirs)
-        return found
+        lists = cls(source, target, theirs.begin)
+        lists._check(theirs)
+        return lists
 
     def _check(self, theirs: MarianSettings) -> None:
         target = self.target
@@ -179,14 +179,14 @@ class _Lists:
             raise UsageError(f"{theirs.path}: one embedding for two vocabularies")
         self.source.check_size("vocab_size", theirs.sizes.vocab_size)
         target.check_size("decoder_vocab_size", theirs.tgt_vocab_size)
-        for name, found, said in (
+        for name, listed, said in (
             ("pad_token_id", target.pad, theirs.pad),
             ("eos_token_id", target.end, theirs.end),
         ):
-            if found != said:
+            if listed != said:
                 raise UsageError(
                     f"{theirs.path}: {name} is {said}, but {target.path.name} and "
-                    f"{TOKENIZER_CONFIG} say {found}"
+                    f"{TOKENIZER_CONFIG} say {listed}"
                 )
         if not self.begin < len(target.pieces):
             raise UsageError(f"{theirs.path}: decoder_start_token_id is {self.begin}: no entry")

@@ -103,10 +103,10 @@ def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str
     Raises:
         UsageError: a language has two different tags, or one of several has no tag.
     """
-    found = dict(targets)
+    tags = dict(targets)
     distinct = tuple(dict.fromkeys(targets))
     for language, tag in distinct:
-        if found[language] != tag:
+        if tags[language] != tag:
             raise UsageError(f"--target {language}: is named twice, with different tags")
         if tag == "" and len(distinct) > 1:
             raise UsageError(f"--target {language}=: has no tag, so it must be the only target")
@@ -118,11 +118,11 @@ def _tags(wanted: Languages, known: Mapping[str, str], name: str) -> dict[str, s
     by_name: dict[str, str] = {}
     for tag in known:
         by_name.setdefault(tag if _short_code(tag) in known else _short_code(tag), known[tag])
-    found = {}
+    tags = {}
     for language, asked in wanted.targets:
         entry = known.get(asked) if asked else by_name.get(language, known.get(language))
         if entry is None and (known or asked):
             raise UsageError(f"{name}: has no tag {asked or language!r}; known: {', '.join(known)}")
         if entry is not None:
-            found[language] = entry
-    return found or by_name
+            tags[language] = entry
+    return tags or by_name

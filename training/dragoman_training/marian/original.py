@@ -151,7 +151,7 @@ class OriginalMarian(Original):
         """See `Original`."""
         entries, pieces = self.src_entries, self._pieces.EncodeAsPieces(text)
         tags = [entries[language_tag(target)]] if self._tags else []
-        return [*tags, *(entries.get(one, entries["<unk>"]) for one in pieces), entries["</s>"]]
+        return [*tags, *(entries.get(piece, entries["<unk>"]) for piece in pieces), entries["</s>"]]
 
     def _placed(self, side: str, ids: Sequence[int]) -> Floats:
         if side == "decoder":
@@ -171,7 +171,7 @@ class OriginalMarian(Original):
         is_shared = self._config.get("share_encoder_decoder_embeddings", True)
         ties = (_SHARED, _OUTPUT, _DECODER, _ENCODER) if is_shared else (_DECODER, _OUTPUT)
         names = name, *(ties if is_tied else (_SHARED,))
-        return self._tensors[next(one for one in names if one in self._tensors)]
+        return self._tensors[next(candidate for candidate in names if candidate in self._tensors)]
 
     def _remembered(self, layer: int, states: Floats) -> Floats:
         return self._attended(("decoder", layer, "self"), states, states, is_causal=True)

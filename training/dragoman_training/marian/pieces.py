@@ -81,7 +81,7 @@ def read_list(path: Path) -> dict[str, int]:
         UsageError: it cannot be read, or its ids are not 0 to N - 1, each once.
     """
     values = read_object(path)
-    if not all(type(one) is int for one in values.values()):
+    if not all(type(token_id) is int for token_id in values.values()):
         raise UsageError(f"{path}: is not a JSON object of ids by token")
     try:
         "".join(values).encode()

@@ -105,7 +105,7 @@ class _Values:
 
     def sizes(self) -> ModelConfig:
         """The sizes that `dragoman_training.network.transformer` needs."""
-        found: dict[str, Any] = {
+        sizes: dict[str, Any] = {
             "vocab_size": self.number("vocab_size"),
             "model_size": self.number("d_model"),
             "feed_forward_size": self.number_of_both("ffn_dim"),
@@ -116,7 +116,7 @@ class _Values:
         activation = self.activation()
         try:
             return ModelConfig(
-                **found, activation=activation, attention_bias=True, output_bias=True
+                **sizes, activation=activation, attention_bias=True, output_bias=True
             )
         except UsageError as error:
             raise UsageError(f"{self.path}: {error}") from error

@@ -68,10 +68,10 @@ class StoredTensors:
         if tensor.dtype.kind != "f":
             raise UsageError(f"{self.path}: {name!r} is of {tensor.dtype}, not floating-point")
         with np.errstate(over="ignore"):
-            found: Floats = tensor.astype(np.float32)
-        if not np.isfinite(found).all():
+            array: Floats = tensor.astype(np.float32)
+        if not np.isfinite(array).all():
             raise UsageError(f"{self.path}: {name!r} has numbers that are not finite")
-        return found
+        return array
 
     def check_empty(self) -> None:
         """Refuse tensors that were not taken.
@@ -100,7 +100,8 @@ def _read_pickle(path: Path) -> dict[str, Any]:
     except Exception as error:
         raise UsageError(f"{path}: cannot be read: {_first_line(error)}") from error
     if not isinstance(tensors, dict) or not all(
-        isinstance(name, str) and isinstance(one, torch.Tensor) for name, one in tensors.items()
+        isinstance(name, str) and isinstance(tensor, torch.Tensor)
+        for name, tensor in tensors.items()
     ):
         raise UsageError(f"{path}: is not a list of tensors by name")
     return {name: _as_array(tensor) for name, tensor in tensors.items()}

@@ -149,8 +149,8 @@ class _Weights:
         if name not in self._tensors:
             return
         length, size = self._theirs.max_tokens, self._theirs.sizes.model_size
-        found = self._tensors.take(name, length, size)[:, self._order]
-        if not np.allclose(found, sinusoidal_positions(length, size), atol=1e-3):
+        positions = self._tensors.take(name, length, size)[:, self._order]
+        if not np.allclose(positions, sinusoidal_positions(length, size), atol=1e-3):
             raise UsageError(
                 f"{self._tensors.path}: {name!r} is not a sinusoidal positional encoding"
             )

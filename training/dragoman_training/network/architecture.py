@@ -133,38 +133,38 @@ shipped model, and `mini` is for small corpora."""
 def weight_shapes(config: ModelConfig) -> Shapes:
     """Shapes of all tensors of a checkpoint, by their names in `Transformer.state_dict()`."""
     size = config.model_size
-    found: Shapes = {"embedding.weight": (config.vocab_size, size)}
+    shapes: Shapes = {"embedding.weight": (config.vocab_size, size)}
     if config.src_vocab_size is not None:
-        found["src_embedding.weight"] = (config.src_vocab_size, size)
+        shapes["src_embedding.weight"] = (config.src_vocab_size, size)
     if config.own_output:
-        found["own_output.weight"] = (config.vocab_size, size)
+        shapes["own_output.weight"] = (config.vocab_size, size)
     if config.output_bias:
-        found["output_bias"] = (config.vocab_size,)
+        shapes["output_bias"] = (config.vocab_size,)
     for layer in range(config.encoder_layers):
-        found |= _layer_shapes(config, f"encoder_layers.{layer}", ("self_attention",))
+        shapes |= _layer_shapes(config, f"encoder_layers.{layer}", ("self_attention",))
     for layer in range(config.decoder_layers):
         name = f"decoder_layers.{layer}"
         if config.decoder == "ssru":
-            found |= _ssru_shapes(f"{name}.ssru", size)
-            found |= _layer_shapes(config, name, ("cross_attention",))
+            shapes |= _ssru_shapes(f"{name}.ssru", size)
+            shapes |= _layer_shapes(config, name, ("cross_attention",))
         else:
-            found |= _layer_shapes(config, name, ("self_attention", "cross_attention"))
+            shapes |= _layer_shapes(config, name, ("self_attention", "cross_attention"))
     if config.norm == "pre":
-        found |= _norm_shapes("encoder_norm", size) | _norm_shapes("decoder_norm", size)
-    return found
+        shapes |= _norm_shapes("encoder_norm", size) | _norm_shapes("decoder_norm", size)
+    return shapes
 
 
 def _layer_shapes(config: ModelConfig, name: str, attentions: tuple[str, ...]) -> Shapes:
     size, inner = config.model_size, config.feed_forward_size
-    found: Shapes = {}
+    shapes: Shapes = {}
     for attention in attentions:
         for part, outputs in (("query", size), ("key_value", 2 * size), ("output", size)):
             linear = f"{name}.{attention}.{part}"
-            found |= _linear_shapes(linear, outputs, size, config.attention_bias)
-        found |= _norm_shapes(f"{name}.{attention}_norm", size)
-    found |= _linear_shapes(f"{name}.feed_forward.inner", inner, size)
-    found |= _linear_shapes(f"{name}.feed_forward.outer", size, inner)
-    return found | _norm_shapes(f"{name}.feed_forward_norm", size)
+            shapes |= _linear_shapes(linear, outputs, size, config.attention_bias)
+        shapes |= _norm_shapes(f"{name}.{attention}_norm", size)
+    shapes |= _linear_shapes(f"{name}.feed_forward.inner", inner, size)
+    shapes |= _linear_shapes(f"{name}.feed_forward.outer", size, inner)
+    return shapes | _norm_shapes(f"{name}.feed_forward_norm", size)
 
 
 def _ssru_shapes(name: str, size: int) -> Shapes:

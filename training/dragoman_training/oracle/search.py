@@ -65,11 +65,11 @@ def search(
     memory = model.encode(src_ids, src_keep_mask)
     begin = _sample if options.sampling else _beam
     searches = [begin(limit, options) for limit in limits]
-    live = [next(one) for one in searches]
-    found: dict[int, list[Hypothesis]] = {}
-    while len(found) < len(src):
+    live = [next(running) for running in searches]
+    finished: dict[int, list[Hypothesis]] = {}
+    while len(finished) < len(src):
         rows = torch.tensor([i for i, beam in enumerate(live) for _ in beam], device=device)  # [R]
-        prefixes = [[BEGIN_ID, *one.ids] for beam in live for one in beam]
+        prefixes = [[BEGIN_ID, *hypothesis.ids] for beam in live for hypothesis in beam]
         tgt_ids = torch.tensor(prefixes, device=device)  # [R, T]
         hidden = model.decode(tgt_ids, memory[rows], src_keep_mask[rows])
         log_probs = model.project(hidden[:, -1]).log_softmax(dim=-1)  # [R, V]
@@ -78,16 +78,20 @@ def search(
                 live[i] = searches[i].send(of_beam)
             except StopIteration as done:
                 # Its rows stay: with fewer rows, the others' scores may differ in their last bits.
-                found.setdefault(i, done.value)
-                live[i] = [replace(one, ids=(*one.ids, PAD_ID)) for one in live[i]]
-    return [found[i] for i in range(len(src))]
+                finished.setdefault(i, done.value)
+                live[i] = [
+                    replace(hypothesis, ids=(*hypothesis.ids, PAD_ID)) for hypothesis in live[i]
+                ]
+    return [finished[i] for i in range(len(src))]
 
 
 def greedy_search(
     model: Transformer, src: Sequence[Sequence[int]], limits: Sequence[int]
 ) -> list[Hypothesis]:
     """The most probable token at each step; arguments as for `search`, one hypothesis each."""
-    return [found[0] for found in search(model, src, limits, Options(beam_width=1, alpha=0.0))]
+    return [
+        hypotheses[0] for hypotheses in search(model, src, limits, Options(beam_width=1, alpha=0.0))
+    ]
 
 
 def beam_search(
@@ -165,29 +169,33 @@ def _beam(limit: int, options: Options) -> Search:
     live = [_Live()]
     finished: list[_Finished] = []
     for _ in range(limit):
-        found = _continuations(live, (yield live), options)
-        if not found and not finished:
+        continuations = _continuations(live, (yield live), options)
+        if not continuations and not finished:
             break  # all tokens are forbidden
-        finished += [_finish(one, alpha) for one in found[:width] if one.ids[-1] == END_ID]
-        live = [one for one in found if one.ids[-1] != END_ID][:width]
+        finished += [
+            _finish(hypothesis, alpha)
+            for hypothesis in continuations[:width]
+            if hypothesis.ids[-1] == END_ID
+        ]
+        live = [hypothesis for hypothesis in continuations if hypothesis.ids[-1] != END_ID][:width]
         if not live or _is_enough(finished, live, limit, options):
             return _ranked(finished)
-    return _ranked([*finished, *(_finish(one, alpha) for one in live)])
+    return _ranked([*finished, *(_finish(hypothesis, alpha) for hypothesis in live)])
 
 
 def _continuations(live: Sequence[_Live], log_probs: Tensor, options: Options) -> list[_Live]:
     """The best continuations, best first."""
-    found: list[_Live] = []
-    for one, raw in zip(live, log_probs, strict=True):
-        scores = constrain(raw, one.ids, options)
+    continuations: list[_Live] = []
+    for hypothesis, raw in zip(live, log_probs, strict=True):
+        scores = constrain(raw, hypothesis.ids, options)
         # No more than these can stay in the beam, or end.
         tokens = _best(scores, 2 * options.beam_width)
-        totals = (scores[tokens] + one.score).tolist()
-        found += [
-            _Live((*one.ids, token), total)
+        totals = (scores[tokens] + hypothesis.score).tolist()
+        continuations += [
+            _Live((*hypothesis.ids, token), total)
             for token, total in zip(tokens.tolist(), totals, strict=True)
         ]
-    return sorted(found, key=attrgetter("score"), reverse=True)
+    return sorted(continuations, key=attrgetter("score"), reverse=True)
 
 
 def _best(scores: Tensor, count: int) -> Tensor:
@@ -197,11 +205,11 @@ def _best(scores: Tensor, count: int) -> Tensor:
     return candidates[scores[candidates].argsort(descending=True, stable=True)[:count]]
 
 
-def _finish(one: _Live, alpha: float) -> _Finished:
-    complete = one.ids[-1:] == (END_ID,)
-    ids = one.ids[:-1] if complete else one.ids
-    hypothesis = Hypothesis(ids, one.score, complete)
-    return _Finished(hypothesis, one.score / length_penalty(len(one.ids), alpha))
+def _finish(live: _Live, alpha: float) -> _Finished:
+    complete = live.ids[-1:] == (END_ID,)
+    ids = live.ids[:-1] if complete else live.ids
+    hypothesis = Hypothesis(ids, live.score, complete)
+    return _Finished(hypothesis, live.score / length_penalty(len(live.ids), alpha))
 
 
 def _is_enough(
@@ -215,13 +223,13 @@ def _is_enough(
         return False
     # The best score that a hypothesis in the beam can still reach.
     penalty = length_penalty(limit, options.alpha)
-    worst = sorted((one.merit for one in finished), reverse=True)[kept - 1]
-    return max(one.score for one in live) / penalty <= worst
+    worst = sorted((hypothesis.merit for hypothesis in finished), reverse=True)[kept - 1]
+    return max(hypothesis.score for hypothesis in live) / penalty <= worst
 
 
-def _ranked(found: Sequence[_Finished]) -> list[Hypothesis]:
-    best = sorted(found, key=attrgetter("merit"), reverse=True)
-    return [one.hypothesis for one in best]
+def _ranked(finished: Sequence[_Finished]) -> list[Hypothesis]:
+    best = sorted(finished, key=attrgetter("merit"), reverse=True)
+    return [candidate.hypothesis for candidate in best]
 
 
 @dataclass(frozen=True)
@@ -245,7 +253,7 @@ class Translator:
         src = [self.tokenizer.encode_source(text, target_language) for text in texts]
         order = sorted(range(len(src)), key=lambda index: len(src[index]))
         alpha = self.limits.length_penalty if self.alpha is None else self.alpha
-        found: dict[int, Hypothesis] = {}
+        by_index: dict[int, Hypothesis] = {}
         for start in range(0, len(order), self.batch_size):
             chosen = order[start : start + self.batch_size]
             batch = [src[index] for index in chosen]
@@ -254,5 +262,5 @@ class Translator:
                 hypotheses = greedy_search(self.model, batch, limits)
             else:
                 hypotheses = beam_search(self.model, batch, limits, self.beam_width, alpha)
-            found.update(zip(chosen, hypotheses, strict=True))
-        return [found[index] for index in range(len(src))]
+            by_index.update(zip(chosen, hypotheses, strict=True))
+        return [by_index[index] for index in range(len(src))]

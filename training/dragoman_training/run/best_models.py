@@ -56,9 +56,11 @@ class BestModels:
         """A checkpoint's progress, without models that are unwanted, lost or of another metric."""
         metric = self._config.stop_on
         kept = [
-            one
-            for one in progress.kept
-            if one.metric == metric and math.isfinite(one.quality) and self._folder(one).exists()
+            model
+            for model in progress.kept
+            if model.metric == metric
+            and math.isfinite(model.quality)
+            and self._folder(model).exists()
         ]
         progress = replace(progress, kept=tuple(kept[: self._config.average_best or 0]))
         has_best = self._config.stop_after_validations is not None and self._best.exists()
@@ -67,10 +69,10 @@ class BestModels:
             return replace(progress, best=None, best_metric=None, validations_since_best=0)
         return progress
 
-    def after_validation(self, progress: Progress, found: Found) -> Progress:
+    def after_validation(self, progress: Progress, scores: Found) -> Progress:
         """Keep the current model if its result is good enough; a result that is NaN never is."""
         metric = self._config.stop_on
-        quality = -found.loss if metric == "loss" else found.bleu
+        quality = -scores.loss if metric == "loss" else scores.bleu
         assert quality is not None  # a run without text for this metric was refused
         is_number = math.isfinite(quality)
         if self._config.average_best is not None and is_number:
@@ -85,16 +87,16 @@ class BestModels:
     def final(self, progress: Progress) -> list[Path]:
         """The models to average for the final one; empty: use the last checkpoints."""
         if progress.kept:
-            return [self._folder(one) for one in progress.kept]
+            return [self._folder(model) for model in progress.kept]
         return [self._best] if progress.best is not None else []
 
     def _among_several(self, progress: Progress, new: Kept) -> Progress:
-        ranked = sorted((*progress.kept, new), key=lambda one: (-one.quality, one.step))
+        ranked = sorted((*progress.kept, new), key=lambda model: (-model.quality, model.step))
         kept = tuple(ranked[: self._config.average_best])
         if new in kept:
             self._write(self._folder(new))
         if self._is_first and self._several.exists():
-            names = {self._folder(one).name for one in kept}
+            names = {self._folder(model).name for model in kept}
             for folder in self._several.iterdir():
                 if folder.name not in names:
                     shutil.rmtree(folder, ignore_errors=True)

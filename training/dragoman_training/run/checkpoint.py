@@ -115,10 +115,10 @@ def load(folder: Path) -> Checkpoint:
         UsageError: a file is missing or damaged, its tensors do not fit the configuration, or a
             bundle does not match its manifest.
     """
-    found = checkpoint_folder.describe(folder)
-    model = Transformer(found.config.model).eval()
+    described = checkpoint_folder.describe(folder)
+    model = Transformer(described.config.model).eval()
     load_weights(model, folder / WEIGHTS)
-    return Checkpoint(model, found.config, found.tokenizer, found.limits)
+    return Checkpoint(model, described.config, described.tokenizer, described.limits)
 
 
 def load_weights(model: Transformer, path: Path) -> None:

@@ -54,13 +54,13 @@ def describe(folder: Path) -> Described:
     config = RunConfig.from_json(folder / CONFIG)
     tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))
     vocab_size = config.model.vocab_size
-    for one, name, size in (
+    for vocabulary, name, size in (
         (tokenizer, TOKENIZER, config.model.src_vocab_size or vocab_size),
         (tokenizer.target, tokenizer_files(config)[-1], vocab_size),
     ):
-        if one.vocab_size != size:
+        if vocabulary.vocab_size != size:
             raise UsageError(
-                f"{folder / name}: has {one.vocab_size} entries, but {CONFIG} says {size}"
+                f"{folder / name}: has {vocabulary.vocab_size} entries, but {CONFIG} says {size}"
             )
     is_bundle = (folder / FILE_NAME).exists()
     limits = Manifest.load(folder).limits if is_bundle else config.limits
@@ -104,7 +104,7 @@ def read_arrays(path: Path, codes: bool = False) -> Arrays:
         entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except (OSError, safetensors.SafetensorError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
-    found: Arrays = {}
+    arrays: Arrays = {}
     for name, entry in entries:
         dtype, data = entry["dtype"], entry["data"]
         if dtype == "BF16":
@@ -115,33 +115,33 @@ def read_arrays(path: Path, codes: bool = False) -> Arrays:
             array = np.frombuffer(data, np.int8)
         else:
             raise UsageError(f"{path}: {name!r} is of {dtype}, not floating-point")
-        found[name] = array.reshape(entry["shape"])
-    return found if codes else with_scales(found)
+        arrays[name] = array.reshape(entry["shape"])
+    return arrays if codes else with_scales(arrays)
 
 
 def with_scales(tensors: dict[str, _Tensor]) -> dict[str, _Tensor]:
     """Multiply the weights that are stored in int8 by their scales, which are then left out."""
-    found = dict(tensors)
+    weights = dict(tensors)
     for name in tensors:
         if name + SCALES in tensors:
-            found[name] = found[name] * found.pop(name + SCALES)
-    return found
+            weights[name] = weights[name] * weights.pop(name + SCALES)
+    return weights
 
 
-def check_shapes(path: Path, found: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
+def check_shapes(path: Path, shapes: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
     """Check that a file has exactly the tensors of a model.
 
     Raises:
         UsageError: a name or a shape differs; the message names it.
     """
     expected = weight_shapes(config)
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found or name not in expected:
-            side = "is missing" if name not in found else "is not part of this model"
+    for name in sorted(expected.keys() | shapes.keys()):
+        if name not in shapes or name not in expected:
+            side = "is missing" if name not in shapes else "is not part of this model"
             raise UsageError(f"{path}: the tensor {name!r} {side}")
-        if tuple(found[name]) != expected[name]:
+        if tuple(shapes[name]) != expected[name]:
             raise UsageError(
-                f"{path}: {name!r} has shape {list(found[name])}, "
+                f"{path}: {name!r} has shape {list(shapes[name])}, "
                 f"the configuration says {list(expected[name])}"
             )
 

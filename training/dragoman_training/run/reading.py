@@ -50,9 +50,9 @@ def read_attention(
     if translation is None:
         most = limits.target_tokens(len(src_ids))
         search = (_BEAM_WIDTH, limits.length_penalty)
-        (found,) = beam_search(loaded.model, [src_ids], [most], *search)
-        tgt_ids = [*found.ids, *([END_ID] if found.complete else [])]
-        return _look(loaded, src_ids, tgt_ids), vocabulary.decode(found.ids)
+        (hypothesis,) = beam_search(loaded.model, [src_ids], [most], *search)
+        tgt_ids = [*hypothesis.ids, *([END_ID] if hypothesis.complete else [])]
+        return _look(loaded, src_ids, tgt_ids), vocabulary.decode(hypothesis.ids)
     tgt_ids = vocabulary.encode(translation)
     _check_length("translation", len(tgt_ids), limits.max_target_tokens - 1)
     return _look(loaded, src_ids, [*tgt_ids, END_ID]), translation
@@ -90,7 +90,7 @@ def _look(loaded: Checkpoint, src_ids: list[int], tgt_ids: list[int]) -> Attenti
         tuple(map(loaded.tokenizer.piece, src_ids)),
         shifted(said, piece(BEGIN_ID)),
         said,
-        *(one[0].numpy() for one in weights),
+        *(tensor[0].numpy() for tensor in weights),
     )
 
 

@@ -80,17 +80,17 @@ class RunLog:
         self._losses, self._tgt_tokens = Losses(), 0
         self._since_s = time.monotonic()
 
-    def report_validation(self, progress: Progress, found: Found) -> None:
+    def report_validation(self, progress: Progress, scores: Found) -> None:
         """Log the loss on held-out text, and BLEU if it was measured."""
-        step, loss = progress.step, found.loss
+        step, loss = progress.step, scores.loss
         log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, _perplexity(loss))
         self._board.add(step, valid_loss=loss)
         measured: dict[str, object] = {}
-        if found.bleu is not None:
-            log.info("step %d  valid BLEU %.2f", step, found.bleu)
-            self._board.add(step, valid_bleu=found.bleu)
-            measured["bleu"] = round(found.bleu, 2)
-        measured["corpora"] = {prefix: round(mean, 4) for prefix, mean in found.by_corpus.items()}
+        if scores.bleu is not None:
+            log.info("step %d  valid BLEU %.2f", step, scores.bleu)
+            self._board.add(step, valid_bleu=scores.bleu)
+            measured["bleu"] = round(scores.bleu, 2)
+        measured["corpora"] = {prefix: round(mean, 4) for prefix, mean in scores.by_corpus.items()}
         self._write(progress, kind="valid", loss=round(loss, 4), **measured)
 
     def _write(self, progress: Progress, kind: str, **values: object) -> None:
@@ -105,7 +105,7 @@ class RunLog:
         if not self._path.exists():
             return
         lines = self._path.read_bytes().splitlines(keepends=True)
-        kept = [line for line in lines if (found := _step(line)) is not None and found <= step]
+        kept = [line for line in lines if (logged := _step(line)) is not None and logged <= step]
         partial = self._path.with_name(f".{FILE_NAME}.partial")
         partial.write_bytes(b"".join(kept))
         os.replace(partial, self._path)

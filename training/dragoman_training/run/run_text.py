@@ -77,15 +77,15 @@ class RunText:
         weight = self._config.alignment.weight
         if weight is None:
             return list(texts)
-        found = [self._files.with_links(Numbered(*numbered)) for numbered in enumerate(texts)]
-        linked = sum(bool(text.links) for text in found)
+        aligned = [self._files.with_links(Numbered(*numbered)) for numbered in enumerate(texts)]
+        linked = sum(bool(text.links) for text in aligned)
         if not linked:
             raise UsageError(
                 f"alignment.weight is {weight}, but no text of data.train has word alignments: "
                 "make them with dragoman link-words, or remove the weight"
             )
-        log.info("word alignments in %d of %d corpora", linked, len(found))
-        return found
+        log.info("word alignments in %d of %d corpora", linked, len(aligned))
+        return aligned
 
     def _open_vocabulary(self, texts: Sequence[ParallelText], former: Former | None) -> Tokenizer:
         """The run's vocabulary; trained on its text unless the file exists."""

@@ -235,12 +235,12 @@ def _with_model_of(begun: RunConfig | None, recipe: Settings) -> Settings:
     for name in ("vocab_size", "dropout"):
         del sizes[name]
     model = recipe.get("model", {})
-    found = {
+    settings = {
         **recipe,
         "model": model if "preset" in model else {**sizes, **model},
         "vocabulary": {"size": begun.model.vocab_size, **recipe.get("vocabulary", {})},
     }
-    return {"imported": _imported(begun), **found} if begun.imported else found
+    return {"imported": _imported(begun), **settings} if begun.imported else settings
 
 
 def _imported(begun: RunConfig) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ class Start:
         self._folder, self._found = folder, checkpoint.load(folder)
         theirs, ours = self._found.model.config, config
         for setting in dataclasses.fields(ModelConfig):
-            has, wanted = (getattr(one, setting.name) for one in (theirs, ours))
+            has, wanted = (getattr(sizes, setting.name) for sizes in (theirs, ours))
             fits = has >= wanted if setting.name in MAY_SHRINK else has == wanted
             fits |= setting.name == "decoder" and wanted == "ssru"
             if setting.name not in _MAY_DIFFER and not fits:

@@ -28,19 +28,19 @@ def read_teacher(config: RunConfig, tokenizer: Tokenizer, device: torch.device) 
     if config.training.teacher is None:
         return None
     folder = Path(config.training.teacher)
-    found = checkpoint.load(folder)
-    if any(map(_differ, _sides(found.tokenizer), _sides(tokenizer))):
+    teacher = checkpoint.load(folder)
+    if any(map(_differ, _sides(teacher.tokenizer), _sides(tokenizer))):
         raise UsageError(
             f"training.teacher: {folder} has another vocabulary than the run: start the run with "
             "its tokenizer.model in --out, or from it with --start-from"
         )
-    missing = [pair for pair in config.data.directions if pair not in found.config.directions]
+    missing = [pair for pair in config.data.directions if pair not in teacher.config.directions]
     if missing:
         raise UsageError(
             f"training.teacher: {folder} does not translate {'-'.join(missing[0])}, which the run "
             "trains"
         )
-    model = found.model.eval().requires_grad_(False).to(device)
+    model = teacher.model.eval().requires_grad_(False).to(device)
     return Teacher(model, config.training.teacher_share)
 
 
@@ -48,7 +48,7 @@ def _sides(tokenizer: Tokenizer) -> Sequence[Tokenizer]:
     return (tokenizer, tokenizer.target)
 
 
-def _differ(one: Tokenizer, other: Tokenizer) -> bool:
-    return one.vocab_size != other.vocab_size or any(
-        one.piece(entry) != other.piece(entry) for entry in range(one.vocab_size)
+def _differ(tokenizer: Tokenizer, other: Tokenizer) -> bool:
+    return tokenizer.vocab_size != other.vocab_size or any(
+        tokenizer.piece(entry) != other.piece(entry) for entry in range(tokenizer.vocab_size)
     )

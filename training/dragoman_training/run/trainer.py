@@ -201,8 +201,8 @@ class Trainer:
         self._processes.wait()
         progress = self._best.still_known(progress)
         lengths = [
-            (one.steps, one.cooldown_steps, one.minutes, one.cooldown_minutes)
-            for one in (former.training, config.training)
+            (training.steps, training.cooldown_steps, training.minutes, training.cooldown_minutes)
+            for training in (former.training, config.training)
         ]
         if lengths[0] != lengths[1]:
             return replace(progress, validations_since_best=0)
@@ -312,13 +312,13 @@ class Trainer:
         return losses, tokens
 
     def _validate(self, run_log: RunLog | None) -> None:
-        found = self._validation.measure(self._gradients.most_tokens)
-        if found is None:
+        scores = self._validation.measure(self._gradients.most_tokens)
+        if scores is None:
             return
         if run_log:
-            run_log.report_validation(self._progress, found)
+            run_log.report_validation(self._progress, scores)
         if self._best.wanted:
-            self._progress = self._best.after_validation(self._progress, found)
+            self._progress = self._best.after_validation(self._progress, scores)
 
     def _save(self) -> None:
         # Another process may resume, with the smallest memory of all.
@@ -388,7 +388,8 @@ def _plan(config: RunConfig) -> tuple[object, ...]:
     """The settings that, with the size of the parts, determine the steps of an epoch."""
     data, training = config.data, config.training
     corpora = [
-        (one.prefix, one.languages, one.one_way, one.weight, one.max_pairs) for one in data.train
+        (corpus.prefix, corpus.languages, corpus.one_way, corpus.weight, corpus.max_pairs)
+        for corpus in data.train
     ]
     mixed = (data.temperature, data.max_length_tokens, data.joined_share)
     return (corpora, *mixed, training.batch_tokens, training.seed)

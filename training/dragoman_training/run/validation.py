@@ -69,7 +69,7 @@ class Validation:
             name: Examples(parts, tokenizer, limit, multiple=multiple)
             for name, parts in texts.items()
         }
-        self._examples = {name: found for name, found in encoded.items() if len(found)}
+        self._examples = {name: examples for name, examples in encoded.items() if len(examples)}
         sentences = config.training.valid_bleu_sentences
         texts_translated = chain.from_iterable(texts.values()) if sentences else ()
         self._directions = list(
@@ -90,7 +90,7 @@ class Validation:
             return None
         self._model.eval()
         with torch.no_grad():
-            sums = [self._loss(one, most_tokens) for one in self._examples.values()]
+            sums = [self._loss(examples, most_tokens) for examples in self._examples.values()]
             bleu = self._bleu() if self._directions else None
         self._model.train()
         loss = sum(total for total, _ in sums) / sum(tokens for _, tokens in sums)
@@ -123,8 +123,8 @@ class Validation:
         translator = Translator(self._model, self._tokenizer, self._limits, beam_width=1)
         total = 0.0
         for direction in self._processes.share(self._directions):
-            found = translator.translate(direction.src, direction.language)
-            texts = [self._tokenizer.target.decode(hypothesis.ids) for hypothesis in found]
+            hypotheses = translator.translate(direction.src, direction.language)
+            texts = [self._tokenizer.target.decode(hypothesis.ids) for hypothesis in hypotheses]
             total += measure(texts, direction.tgt).bleu
         return self._processes.sum([total])[0] / len(self._directions)
 

@@ -33,7 +33,7 @@ class Losses(NamedTuple):
 
     def plus(self, other: Losses) -> Losses:
         """Both together."""
-        return Losses(*(one + more for one, more in zip(self, other, strict=True)))
+        return Losses(*(loss + more for loss, more in zip(self, other, strict=True)))
 
 
 class Gradients:

@@ -70,13 +70,13 @@ class Optimizer:
         Returns:
             Number of parameters without restored state.
         """
-        found: dict[str, dict[str, Tensor]] = {}
+        by_weight: dict[str, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             of, _, name = key.partition(".")
-            found.setdefault(of, {})[name] = value
+            by_weight.setdefault(of, {})[name] = value
         missing = 0
         for number, weight in enumerate(self._weights):
-            by_muon, values = weight in self._by_muon, found.get(str(number), {})
+            by_muon, values = weight in self._by_muon, by_weight.get(str(number), {})
             if values.keys() == (_OF_MUON if by_muon else _OF_ADAM):
                 part = self._parts[by_muon]
                 part.state[weight] = {key: v.to(weight.device) for key, v in values.items()}

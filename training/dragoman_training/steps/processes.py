@@ -79,10 +79,10 @@ class Processes:
         """The minimum over all processes, in every process."""
         if self.number == 1:
             return value
-        found = torch.tensor(value, dtype=torch.float64, device=self.device)
+        tensor = torch.tensor(value, dtype=torch.float64, device=self.device)
         with _together():
-            dist.all_reduce(found, dist.ReduceOp.MIN)
-        return float(found)
+            dist.all_reduce(tensor, dist.ReduceOp.MIN)
+        return float(tensor)
 
     def sum_gradients(
         self, parameters: Iterable[Tensor], losses: Sequence[float]

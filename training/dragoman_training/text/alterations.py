@@ -110,12 +110,12 @@ def _quoted(text: str, language: str) -> str:
 def other_number(example: Example, chance: Random) -> tuple[str, str] | None:
     """Replaces the only number, if both sides share it; each side formats it for its language."""
     sides = (example.src, example.tgt)
-    found = [_DIGITS.findall(side) for side in sides]
-    if found[0] != found[1] or len(found[0]) != 1 or int(found[0][0]) < 2:
+    numbers = [_DIGITS.findall(side) for side in sides]
+    if numbers[0] != numbers[1] or len(numbers[0]) != 1 or int(numbers[0][0]) < 2:
         return None
     if not all(map(_NUMBER.search, sides)):
         return None
-    number = _year(chance) if len(found[0][0]) == 4 else _number(chance)
+    number = _year(chance) if len(numbers[0][0]) == 4 else _number(chance)
     languages = (example.src_language, example.tgt_language)
     src, tgt = (
         _NUMBER.sub(_written(number, language), side)
@@ -171,19 +171,19 @@ def placeholder(example: Example, chance: Random) -> tuple[str, str] | None:
 
 
 def _placeholder(chance: Random) -> str:
-    one, other = chance.sample(_WORDS, 2)
+    word, other = chance.sample(_WORDS, 2)
     number = chance.randint(0, 9)
     variables = (
-        *(f"{{{one}}}", f"{{{number}}}", f"{{{{ {one}.{other} }}}}", f"${{{one}}}", f"&{one};"),
-        *("%s", "%d", f"%({one})s", f"%{number + 1}$s", f"${one}", f"{one}_{other}()"),
+        *(f"{{{word}}}", f"{{{number}}}", f"{{{{ {word}.{other} }}}}", f"${{{word}}}", f"&{word};"),
+        *("%s", "%d", f"%({word})s", f"%{number + 1}$s", f"${word}", f"{word}_{other}()"),
     )
     return chance.choice((chance.choice(variables), _address(chance)))
 
 
 def _address(chance: Random) -> str:
-    one, other, more = chance.sample(_WORDS, 3)
-    host = f"{one}-{other}.{chance.choice(('org', 'com', 'de', 'fr', 'net', 'io'))}"
-    paths = ("", f"/{more}", f"/{more}/{chance.randint(1, 9999)}", f"/?{more}={one}")
+    word, other, more = chance.sample(_WORDS, 3)
+    host = f"{word}-{other}.{chance.choice(('org', 'com', 'de', 'fr', 'net', 'io'))}"
+    paths = ("", f"/{more}", f"/{more}/{chance.randint(1, 9999)}", f"/?{more}={word}")
     page = f"{chance.choice(('https://', 'https://www.', 'http://', 'www.'))}{host}"
     return chance.choice((f"{page}{chance.choice(paths)}", f"{more}@{host}"))
 
@@ -195,13 +195,13 @@ def copied(example: Example, _chance: Random) -> tuple[str, str] | None:
 
 def no_text(_example: Example, chance: Random) -> tuple[str, str] | None:
     """Only numbers, codes and addresses, which stay unchanged."""
-    one, other = chance.sample(_WORDS, 2)
+    word, other = chance.sample(_WORDS, 2)
     day, month, hour = chance.randint(1, 28), chance.randint(1, 12), chance.randint(0, 23)
     kinds = (
         *(str(chance.randint(0, 99_999)), f"{hour}:{chance.randint(0, 59):02}", _emoji(chance)),
         *(f"{day:02}.{month:02}.{_year(chance)}", f"{_year(chance)}-{month:02}-{day:02}"),
-        *(f"{one[:2].upper()}-{chance.randint(100, 9999)}", f"v{month}.{hour}.{day}"),
-        *(f"{one}_{other}.{chance.choice(('txt', 'pdf', 'py', 'jpg'))}", f"/{one}/{other}"),
+        *(f"{word[:2].upper()}-{chance.randint(100, 9999)}", f"v{month}.{hour}.{day}"),
+        *(f"{word}_{other}.{chance.choice(('txt', 'pdf', 'py', 'jpg'))}", f"/{word}/{other}"),
         *(f"+{chance.randint(1, 99)} {chance.randint(10**5, 10**9)}", f"{day} %", "***", "..."),
         *(_address(chance), _placeholder(chance)),
     )
@@ -249,4 +249,4 @@ def altered(examples: Iterable[Example], share: float) -> Iterator[tuple[str, st
     for number, example in enumerate(examples):
         if math.floor((number + 1) * share) > math.floor(number * share):
             # The loop ends: some rules apply to any pair.
-            yield next(found for rule in rules if (found := applied(rule, example)))
+            yield next(pair for rule in rules if (pair := applied(rule, example)))

@@ -34,7 +34,7 @@ Pair = Sequence[str]
 
 def without_tags(line: str) -> str:
     """The text of a line with inline XML; entities that a document declares are kept."""
-    text = re.sub("|".join(_CHARACTERS), lambda found: _CHARACTERS[found[0]], _TAG.sub("", line))
+    text = re.sub("|".join(_CHARACTERS), lambda match: _CHARACTERS[match[0]], _TAG.sub("", line))
     return " ".join(text.split())
 
 
@@ -71,7 +71,11 @@ def folded(text: str) -> str:
     Combining marks stay: in many scripts they are vowels. Casefolded text may need composing again.
     """
     plain = normalize("NFKC", normalize("NFKC", text).casefold())
-    return "".join(one for one in plain if one.isalnum() or category(one).startswith("M"))
+    return "".join(
+        character
+        for character in plain
+        if character.isalnum() or category(character).startswith("M")
+    )
 
 
 @dataclass(frozen=True)
@@ -187,8 +191,8 @@ def is_in_another_language(text: str, language: str) -> bool:
     """Whether a text is clearly in another language than expected; never for short text."""
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
         return False
-    found, probability = most_probable_language(text)
-    return found != language and probability > _SURE
+    detected, probability = most_probable_language(text)
+    return detected != language and probability > _SURE
 
 
 def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:

@@ -126,15 +126,15 @@ def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
     Raises:
         UsageError: a file cannot be read, or an entry is invalid; the message names it.
     """
-    found: dict[str, Corpus] = {}
+    by_name: dict[str, Corpus] = {}
     for path in paths:
         for corpus in from_mapping(_Registry, read_toml(path), str(path)).corpora:
             for side in chain.from_iterable(t.sides.values() for t in corpus.texts):
                 if not 0 <= side.source < len(corpus.sources):
                     raise UsageError(f"{path}: {corpus.name}: there is no source {side.source}")
-            found[corpus.name] = corpus
-    _check_apart(found.values())
-    return found
+            by_name[corpus.name] = corpus
+    _check_apart(by_name.values())
+    return by_name
 
 
 def _check_apart(corpora: Iterable[Corpus]) -> None:

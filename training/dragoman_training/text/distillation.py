@@ -125,7 +125,7 @@ def tasks(
     refuse_joined(config.data.train)
     known = set(map(tuple, directions))
     read = {(data_dir / corpus.prefix).resolve() for corpus in config.data.train}
-    found: dict[Path, Task] = {}
+    by_path: dict[Path, Task] = {}
     for corpus in config.data.train:
         prefix = Path(corpus.prefix)
         if prefix.is_absolute() or ".." in prefix.parts:
@@ -135,7 +135,7 @@ def tasks(
         text = TextFiles(data_dir / prefix, corpus.languages)
         for direction in filter(known.__contains__, corpus.directions):
             written = out / prefix.with_name(f"{prefix.name}.{'-'.join(direction)}")
-            if written in found:
+            if written in by_path:
                 raise UsageError(
                     f"the corpus {corpus.prefix!r}: is named twice with {'-'.join(direction)}"
                 )
@@ -144,11 +144,11 @@ def tasks(
                     f"the corpus {corpus.prefix!r}: its translations would overwrite the "
                     f"corpus {written.name!r}; name another --out, or remove that corpus"
                 )
-            found[written] = Task(text, direction, written, corpus.max_pairs)
-    if not found:
+            by_path[written] = Task(text, direction, written, corpus.max_pairs)
+    if not by_path:
         names = ", ".join(map("-".join, directions))
         raise UsageError(f"data.train: no corpus is in a direction of the teacher: {names}")
-    return list(found.values())
+    return list(by_path.values())
 
 
 def distil(
@@ -218,9 +218,9 @@ class _Chunk:
 
     def outcomes(self) -> list[str | tuple[str, str]]:
         """For each source, the pair to write, or the reason why there is none."""
-        found = iter(self.translated() if self.translated else ())
+        translations = iter(self.translated() if self.translated else ())
         return [
-            reason or _outcome(source, next(found), reference)
+            reason or _outcome(source, next(translations), reference)
             for (source, reference), reason in zip(self.pairs, self.reasons, strict=True)
         ]
 
@@ -349,17 +349,17 @@ def _check_targets(task: Task, force: bool) -> None:
     """Check that no file would be overwritten or hidden that is not from such a run."""
     begun = task.report.exists() or task.journal.exists()
     for path, language in zip(task.files, task.direction, strict=True):
-        found = find_file(task.written, language)
-        if found and found != path:
-            raise UsageError(f"{found}: exists already; name another --out, or remove it")
+        existing = find_file(task.written, language)
+        if existing and existing != path:
+            raise UsageError(f"{existing}: exists already; name another --out, or remove it")
         check_file(path, begun or force)
 
 
 def _finished(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
-    found = _entry(task.report.read_bytes())
-    _check_same(task.report, found, settings)
+    entry = _entry(task.report.read_bytes())
+    _check_same(task.report, entry, settings)
     task.journal.unlink(missing_ok=True)  # left by a run that was killed right at the end
-    counts: dict[str, int] = found["pairs"]
+    counts: dict[str, int] = entry["pairs"]
     return counts
 
 

@@ -91,7 +91,7 @@ def fetch(
         partial = _begun(source, folder)
         _transfer(source, partial, watch)
         try:
-            found = _checked(source, partial.path, lock)
+            digest = _checked(source, partial.path, lock)
         finally:
             if not partial.path.exists():
                 partial.version.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ def fetch(
         raise UsageError(
             f"{path}: cannot be written: {error.strerror}; run it again to resume"
         ) from error
-    return Download(source, path, found)
+    return Download(source, path, digest)
 
 
 def remember(download: Download, lock: Path) -> None:
@@ -117,9 +117,11 @@ def remember(download: Download, lock: Path) -> None:
     if known.get(source.url) != download.sha256:
         _write_lock(lock, {**known, source.url: download.sha256})
         if source.sha256 is None:
-            found = download.sha256
             log.info(
-                "%s: SHA-256 %s, kept in %s; other content will be refused", source.url, found, lock
+                "%s: SHA-256 %s, kept in %s; other content will be refused",
+                source.url,
+                download.sha256,
+                lock,
             )
 
 
@@ -176,11 +178,11 @@ def _checked(source: Source, path: Path, lock: Path) -> str:
     return sha256
 
 
-def _compare(source: Source, path: Path, kind: str, found: str, expected: str, where: str) -> None:
-    if found != expected:
+def _compare(source: Source, path: Path, kind: str, actual: str, expected: str, where: str) -> None:
+    if actual != expected:
         path.unlink()
         raise UsageError(
-            f"{source.url}: has {kind} {found}, {where} {expected}; the file on the server has "
+            f"{source.url}: has {kind} {actual}, {where} {expected}; the file on the server has "
             "changed, or was damaged in transfer, and has been removed"
         )
 

@@ -76,8 +76,8 @@ class EncodedText:
     def side_ids(self, pair: int, side: int) -> list[int]:
         """Token ids of one side of a pair."""
         place = self._places(pair) * self.sides + side
-        found: list[int] = self.ids[self.ends[place] : self.ends[place + 1]].tolist()
-        return found
+        ids: list[int] = self.ids[self.ends[place] : self.ends[place + 1]].tolist()
+        return ids
 
     def sides_ids(
         self, pairs: npt.NDArray[np.int64], side: int
@@ -200,7 +200,9 @@ class Numbered:
     def files(self) -> list[Path]:
         """The files with its pairs and their links."""
         endings = self.pairs.endings
-        return [existing_file(one, ending) for one in self.pairs.prefixes for ending in endings]
+        return [
+            existing_file(prefix, ending) for prefix in self.pairs.prefixes for ending in endings
+        ]
 
     @property
     def size(self) -> int:
@@ -237,31 +239,35 @@ class TokenFiles:
             UsageError: a text cannot be read, or the disk cannot be written; or a text is not
                 there and is not encoded, or was encoded with other settings.
         """
-        work = [(one, self._about(one, limit)) for one in texts]
+        work = [(numbered, self._about(numbered, limit)) for numbered in texts]
         self._check_encoded([pair for pair in work if pair[0].is_missing], tokenizer)
-        missing = [(one, about) for one, about in work if self._kept(one, about, tokenizer) is None]
+        missing = [
+            (numbered, about)
+            for numbered, about in work
+            if self._kept(numbered, about, tokenizer) is None
+        ]
         processes = min(os.cpu_count() or 1, len(missing))
-        if processes > 1 and sum(one.size for one, _ in missing) > _PARALLEL_BYTES:
+        if processes > 1 and sum(numbered.size for numbered, _ in missing) > _PARALLEL_BYTES:
             log.info("encoding %d texts in %d processes", len(missing), processes)
             # A process that is forked from one with threads may hang.
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(processes, context) as pool:
-                for one, about in sorted(missing, key=lambda pair: -pair[0].size):
-                    pool.submit(self._write, one, about, tokenizer, limit)
+                for numbered, about in sorted(missing, key=lambda pair: -pair[0].size):
+                    pool.submit(self._write, numbered, about, tokenizer, limit)
         # What a process failed to write is encoded here, so that its error is raised.
-        return [self._read(one, about, tokenizer, limit) for one, about in work]
+        return [self._read(numbered, about, tokenizer, limit) for numbered, about in work]
 
-    def with_links(self, one: Numbered) -> ParallelText:
+    def with_links(self, numbered: Numbered) -> ParallelText:
         """The text with the word alignments beside it; of a missing text, those of its record."""
-        if not one.is_missing or (record := self._record(one)) is None:
-            return with_links(one.text)
-        return linked_by(one.text, [(src, tgt) for src, tgt in record.get("links", ())])
+        if not numbered.is_missing or (record := self._record(numbered)) is None:
+            return with_links(numbered.text)
+        return linked_by(numbered.text, [(src, tgt) for src, tgt in record.get("links", ())])
 
-    def _record(self, one: Numbered) -> dict[str, Any] | None:
+    def _record(self, numbered: Numbered) -> dict[str, Any] | None:
         """The record of an encoded text, if it is of the same name and languages."""
         try:
-            record = json.loads((self._folder / one.name / _ABOUT).read_text(encoding="utf-8"))
-            return dict(record) if record[_SOURCE] == one.source and record["text"] else None
+            record = json.loads((self._folder / numbered.name / _ABOUT).read_text(encoding="utf-8"))
+            return dict(record) if record[_SOURCE] == numbered.source and record["text"] else None
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
@@ -269,72 +275,74 @@ class TokenFiles:
         self, missing: Sequence[tuple[Numbered, dict[str, Any]]], tokenizer: Tokenizer
     ) -> None:
         """Check that texts which are not there were encoded with the settings of the run."""
-        for one, about in missing:
-            if self._kept(one, about, tokenizer) is None:
-                record = self._record(one) or {}
+        for numbered, about in missing:
+            if self._kept(numbered, about, tokenizer) is None:
+                record = self._record(numbered) or {}
                 other = [name for name in _ENCODING if about.get(name) != record.get(name)]
                 raise UsageError(
-                    f"{one.pairs.prefix}: no such text, and {self._folder / one.name}, which was "
-                    f"encoded from it, has another {other[0] if other else 'size'}: give the text "
-                    "or the settings that it was encoded with"
+                    f"{numbered.pairs.prefix}: no such text, and {self._folder / numbered.name}, "
+                    f"which was encoded from it, has another {other[0] if other else 'size'}: give "
+                    "the text or the settings that it was encoded with"
                 )
         if missing:
             log.info(
                 "%d texts are not there; %s has them, encoded from text with these digests: %s",
                 *(len(missing), self._folder),
-                ", ".join(f"{one.text.name} {about['text'][0][:12]}" for one, about in missing),
+                ", ".join(
+                    f"{numbered.text.name} {about['text'][0][:12]}" for numbered, about in missing
+                ),
             )
 
-    def encode(self, one: Numbered, tokenizer: Tokenizer, limit: int) -> EncodedText:
+    def encode(self, numbered: Numbered, tokenizer: Tokenizer, limit: int) -> EncodedText:
         """As `encode_all`, for one text."""
-        return self._read(one, self._about(one, limit), tokenizer, limit)
+        return self._read(numbered, self._about(numbered, limit), tokenizer, limit)
 
-    def _about(self, one: Numbered, limit: int) -> dict[str, Any]:
+    def _about(self, numbered: Numbered, limit: int) -> dict[str, Any]:
         """A record of all that determines the token ids of a text."""
-        text, drawing = one.text, one.drawing
-        record = self._record(one) if one.is_missing else None
+        text, drawing = numbered.text, numbered.drawing
+        record = self._record(numbered) if numbered.is_missing else None
         about: dict[str, Any] = {
-            "text": record["text"] if record else list(map(_digest, one.files)),
+            "text": record["text"] if record else list(map(_digest, numbered.files)),
             "vocabulary": " ".join(map(_digest, self._vocabularies)),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
-        if one.pairs.links:
-            about["links"] = list(map(list, one.pairs.links))
+        if numbered.pairs.links:
+            about["links"] = list(map(list, numbered.pairs.links))
         if drawing is not None:
             about |= {"dropout": drawing.dropout, "drawing": drawing.number}
         return about
 
     def _kept(
-        self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer
+        self, numbered: Numbered, about: dict[str, object], tokenizer: Tokenizer
     ) -> EncodedText | None:
         """The text in its folder; see the function `_open`."""
-        return _open(self._folder / one.name, about, _sides(one.text), _dtype(tokenizer))
+        return _open(self._folder / numbered.name, about, _sides(numbered.text), _dtype(tokenizer))
 
     def _write(
-        self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
+        self, numbered: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
     ) -> None:
         """Encode a text, unless another process has done it."""
-        folder = self._folder / one.name
+        folder = self._folder / numbered.name
         with _locked(folder):
-            if self._kept(one, about, tokenizer) is None:
-                log.info("encoding %s", one.pairs.prefix)
+            if self._kept(numbered, about, tokenizer) is None:
+                log.info("encoding %s", numbered.pairs.prefix)
                 try:
-                    _make(folder, about, one, tokenizer, limit)
+                    _make(folder, about, numbered, tokenizer, limit)
                 except BadLink as error:
-                    raise BadLink(f"{one.pairs.prefix}.{error}") from error
+                    raise BadLink(f"{numbered.pairs.prefix}.{error}") from error
 
     def _read(
-        self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
+        self, numbered: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
     ) -> EncodedText:
         """Open a text; encode it first if it is missing."""
-        if (found := self._kept(one, about, tokenizer)) is None:
-            self._write(one, about, tokenizer, limit)
-            found = self._kept(one, about, tokenizer)
-        if found is None:
-            folder = self._folder / one.name
+        if (encoded := self._kept(numbered, about, tokenizer)) is None:
+            self._write(numbered, about, tokenizer, limit)
+            encoded = self._kept(numbered, about, tokenizer)
+        if encoded is None:
+            folder = self._folder / numbered.name
             raise UsageError(f"{folder}: another run writes to it too; name another --out")
-        return found
+        return encoded
 
 
 def _digest(path: Path) -> str:
@@ -401,7 +409,7 @@ def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 def _make(
     folder: Path,
     about: dict[str, object],
-    one: Numbered,
+    numbered: Numbered,
     tokenizer: Tokenizer,
     limit: int,
 ) -> None:
@@ -411,7 +419,7 @@ def _make(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         with (partial / _IDS).open("wb") as ids, (partial / _ENDS).open("wb") as ends:
-            order, left_out = _write(one.text, tokenizer, limit, one.drawing, ids, ends)
+            order, left_out = _write(numbered.text, tokenizer, limit, numbered.drawing, ids, ends)
             _flush(ids, ends)
         if order is not None:
             with (partial / _ORDER).open("wb") as file:
@@ -420,7 +428,7 @@ def _make(
         with (partial / _ABOUT).open("wb") as file:
             sizes = _sizes(partial, [_IDS, _ENDS, *([] if order is None else [_ORDER])])
             known = {**about, "version": _VERSION, "left_out": left_out, "bytes": sizes}
-            known[_SOURCE] = one.source
+            known[_SOURCE] = numbered.source
             file.write(json.dumps(known).encode())
             _flush(file)
         shutil.rmtree(folder, ignore_errors=True)
@@ -530,13 +538,18 @@ class _Writer:
         """
         texts, links = columns[: len(self._languages)], columns[len(self._languages) :]
         tokenizers = (self._tokenizer, *[self._tokenizer.target] * (len(texts) - 1))
-        encoded = [one.encode_all(side) for one, side in zip(tokenizers, texts, strict=True)]
+        encoded = [
+            tokenizer.encode_all(side) for tokenizer, side in zip(tokenizers, texts, strict=True)
+        ]
         for (src, tgt), lines in zip(self._links, links, strict=True):
             ending = links_ending((self._languages[src], self._languages[tgt]))
             pairs = zip(texts[src], texts[tgt], strict=True)
             of_sides = (tokenizers[src], tokenizers[tgt])
             encoded.append(
-                [_linked(ending, of_sides, *one) for one in zip(pairs, lines, strict=True)]
+                [
+                    _linked(ending, of_sides, *arguments)
+                    for arguments in zip(pairs, lines, strict=True)
+                ]
             )
         return list(itertools.chain(*zip(*encoded, strict=True)))
 
@@ -558,7 +571,7 @@ def _linked(
     """The token positions that a line of links pairs up, in the format of `EncodedText`."""
     if not line.strip():
         return []
-    pieces = [one.pieces(text) for one, text in zip(tokenizers, texts, strict=True)]
+    pieces = [tokenizer.pieces(text) for tokenizer, text in zip(tokenizers, texts, strict=True)]
     try:
         return list(itertools.chain(*link_tokens(line, texts, pieces)))
     except BadLink as error:

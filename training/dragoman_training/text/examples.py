@@ -324,7 +324,7 @@ class Examples:
         """The tensors of a part's `Batch`, as arrays."""
         chosen = (part.first, part.second)
         lengths = [self._lengths(examples) for examples in chosen]
-        src_lengths, tgt_lengths = (one + other for one, other in zip(*lengths, strict=True))
+        src_lengths, tgt_lengths = (first + second for first, second in zip(*lengths, strict=True))
         rows = np.arange(len(part.first))
         source = _padded(self._tags + src_lengths + 1, self._multiple)
         target = _padded(tgt_lengths + 1, self._multiple)
@@ -382,8 +382,8 @@ def _link(
     if (where := group.corpus.links[group.way]) is None:
         return
     side, turned = where
-    found, lengths = group.corpus.sources[group.drawing].sides_ids(group.pairs, side)
-    links = found.reshape(-1, 2).astype(np.int64)
+    ids, lengths = group.corpus.sources[group.drawing].sides_ids(group.pairs, side)
+    links = ids.reshape(-1, 2).astype(np.int64)
     rows = np.repeat(group.rows, lengths // 2)
     src, tgt = links[:, int(turned)], links[:, 1 - int(turned)]
     linked[rows, 1 + tgt_begin[rows] + tgt, src_begin[rows] + src] = True

@@ -120,12 +120,12 @@ def _characters(
 ) -> list[str]:
     """Characters that are not entries yet, most frequent first, without the rarest ones."""
     counts = Counter(character for text in sentences for character in processor.Normalize(text))
-    rest, found = sum(counts.values()) * (1.0 - coverage), []
+    rest, new = sum(counts.values()) * (1.0 - coverage), []
     for character, count in sorted(counts.items(), key=lambda item: (item[1], item[0])):
         rest -= count
         if rest < 0 and character not in known and not character.isspace():
-            found.append(character)
-    return found[::-1]
+            new.append(character)
+    return new[::-1]
 
 
 def _words(
@@ -194,10 +194,10 @@ def _merges(words: Counter[tuple[str, ...]], known: set[str]) -> Iterator[str]:
 
 def _joined(word: Sequence[str], pair: Pair) -> list[str]:
     """A word with each occurrence of a pair joined, from the left."""
-    found: list[str] = []
+    joined: list[str] = []
     for piece in word:
-        if found and (found[-1], piece) == pair:
-            found[-1] += piece
+        if joined and (joined[-1], piece) == pair:
+            joined[-1] += piece
         else:
-            found.append(piece)
-    return found
+            joined.append(piece)
+    return joined

@@ -52,7 +52,7 @@ def fetch_corpora(
             files = [fetched[source] for source in corpus.sources if missing]
             for text in missing:
                 yield from _write(text, files, data_dir, watch(text.prefix)).items()
-            later = set(chain.from_iterable(one.sources for one in corpora[number + 1 :]))
+            later = set(chain.from_iterable(corpus.sources for corpus in corpora[number + 1 :]))
             for source in set(corpus.sources) - later:
                 (downloads / source.name).unlink(missing_ok=True)
                 fetched.pop(source, None)
@@ -81,7 +81,7 @@ def _write(
 ) -> dict[str, int]:
     """Write a text and record its downloads, or remove a damaged download."""
     try:
-        counts = write_text(text, [one.path for one in downloads], data_dir, watch)
+        counts = write_text(text, [download.path for download in downloads], data_dir, watch)
     except Damaged as error:
         for download in downloads:
             if download.path == error.file:
@@ -89,7 +89,7 @@ def _write(
         raise UsageError(f"{error}; it has been removed, run it again to download it") from error
     for download in downloads:
         remember(download, data_dir / LOCK)
-    found = sum(counts.values())
-    if text.pairs not in (None, found):
-        log.warning("%s: has %d pairs, the registry says %d", text.prefix, found, text.pairs)
+    total = sum(counts.values())
+    if text.pairs not in (None, total):
+        log.warning("%s: has %d pairs, the registry says %d", text.prefix, total, text.pairs)
     return counts

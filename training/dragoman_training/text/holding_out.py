@@ -43,7 +43,7 @@ def hold_out(text: TextFiles, folder: Path) -> None:
         UsageError: the text cannot be read, or the folder cannot be written.
         UsageError: the text cannot be read, or the folder not written.
     """
-    paths = [folder / f"{part}.{one}" for part in (TRAIN, VALID) for one in text.endings]
+    paths = [folder / f"{part}.{ending}" for part in (TRAIN, VALID) for ending in text.endings]
     partial = [path.with_name(f"{path.name}.partial") for path in paths]
     share = _share(text)
     with writing(folder):

@@ -134,15 +134,15 @@ def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
     Raises:
         UsageError: it has fewer than two.
     """
-    found = [language for language in known if find_file(prefix, language)]
-    if not found:
+    sides = [language for language in known if find_file(prefix, language)]
+    if not sides:
         names = ", ".join(f"{prefix}.{language}" for language in known[:2])
         raise UsageError(f"found no {names}, ...: give the name without the language")
-    if len(found) < 2:
+    if len(sides) < 2:
         raise UsageError(
-            f"{prefix}: needs files in two of {', '.join(known)}; there is only one in {found[0]!r}"
+            f"{prefix}: needs files in two of {', '.join(known)}; there is only one in {sides[0]!r}"
         )
-    return found
+    return sides
 
 
 def find_file(prefix: Path, language: str) -> Path | None:
@@ -194,9 +194,9 @@ def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str,
                 number + (line is not None) + sum(1 for _ in side)
                 for line, side in zip(pair, sides, strict=True)
             ]
-            found = [f"{count} in {name}" for count, name in zip(counts, languages, strict=True)]
+            sizes = [f"{count} in {name}" for count, name in zip(counts, languages, strict=True)]
             raise UsageError(
-                f"{prefix}: the sides differ in their number of lines: {', '.join(found)}; line N "
+                f"{prefix}: the sides differ in their number of lines: {', '.join(sizes)}; line N "
                 "of one must be the translation of line N of the other"
             )
         number += 1
@@ -341,7 +341,7 @@ def with_links(text: ParallelText) -> ParallelText:
 def linked_by(text: ParallelText, names: Sequence[Languages]) -> ParallelText:
     """A text in files, with word alignments between these languages."""
     assert isinstance(text.pairs, TextFiles)
-    sides = [(text.languages.index(one), text.languages.index(other)) for one, other in names]
+    sides = [(text.languages.index(src), text.languages.index(tgt)) for src, tgt in names]
     return replace(text, pairs=replace(text.pairs, links=names), links=sides)
 
 

@@ -61,8 +61,8 @@ def _described() -> descriptor_pb2.FileDescriptorProto:
 
 
 def _message(name: str) -> Any:
-    found = _POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}")
-    return message_factory.GetMessageClass(found)
+    descriptor = _POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}")
+    return message_factory.GetMessageClass(descriptor)
 
 
 _POOL = descriptor_pool.DescriptorPool()

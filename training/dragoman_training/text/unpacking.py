@@ -93,9 +93,9 @@ def _pairs(text: FetchedText, files: Sequence[Path]) -> Iterator[tuple[bytes, ..
                 number + (line is not None) + sum(1 for _ in side)
                 for line, side in zip(pair, sides, strict=True)
             ]
-            found = [f"{n} in {name}" for n, name in zip(counts, text.sides, strict=True)]
+            sizes = [f"{n} in {name}" for n, name in zip(counts, text.sides, strict=True)]
             raise UsageError(
-                f"{text.prefix}: the sides differ in their number of lines: {', '.join(found)}"
+                f"{text.prefix}: the sides differ in their number of lines: {', '.join(sizes)}"
                 f"{_anew(files)}"
             )
         for line, name in zip(pair, text.sides, strict=True):
@@ -173,7 +173,7 @@ def _open(file: Path, member: str, stack: ExitStack) -> IO[bytes]:
     wanted = PurePosixPath(member)
     for entry in archive:
         if entry.isfile() and PurePosixPath(entry.name) == wanted:
-            found = archive.extractfile(entry)
-            assert found is not None  # it is a file
-            return stack.enter_context(found)
+            content = archive.extractfile(entry)
+            assert content is not None  # it is a file
+            return stack.enter_context(content)
     raise KeyError(member)

@@ -45,7 +45,9 @@ def link_texts(program: Path, texts: Sequence[TextFiles]) -> Iterator[Path]:
     for text in texts:
         is_turned = text.languages != languages
         links = (grow_diagonally(*both) for both in islice(linked, len(text)))
-        lines = ((format_links(turned(one) if is_turned else one),) for one in links)
+        lines = (
+            (format_links(turned(pair_links) if is_turned else pair_links),) for pair_links in links
+        )
         write_pairs(text.prefix, [_ending(text)], lines)
         yield links_file(text)
 
@@ -61,7 +63,7 @@ def align(program: Path, pairs: Iterable[Sequence[str]]) -> Iterator[tuple[Links
         UsageError: the program is missing or fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        given, *found = (Path(folder, name) for name in ("pairs", "forward", "reverse"))
+        given, *outputs = (Path(folder, name) for name in ("pairs", "forward", "reverse"))
         is_given = bytearray()
         with given.open("w", encoding="utf-8") as file:
             for pair in pairs:
@@ -70,11 +72,11 @@ def align(program: Path, pairs: Iterable[Sequence[str]]) -> Iterator[tuple[Links
                 if is_given[-1]:
                     file.write(" ||| ".join(sides) + "\n")
         if any(is_given):
-            _run(program, given, *found)
+            _run(program, given, *outputs)
         else:
-            for path in found:
+            for path in outputs:
                 path.touch()
-        with found[0].open() as forward, found[1].open() as reverse:
+        with outputs[0].open() as forward, outputs[1].open() as reverse:
             both = zip(forward, reverse, strict=True)
             for has_words in is_given:
                 lines = next(both, None) if has_words else ("", "")

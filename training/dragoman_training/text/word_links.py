@@ -39,18 +39,18 @@ def read_links(line: str) -> list[Link]:
     Raises:
         BadLink: it contains anything else.
     """
-    found = []
+    links = []
     for link in line.split():
         numbers = _LINK.fullmatch(link)
         if numbers is None:
             raise BadLink(f"{brief(link)} is not a link: write links as 0-0 1-2")
-        found.append((int(numbers[1]), int(numbers[2])))
-    return found
+        links.append((int(numbers[1]), int(numbers[2])))
+    return links
 
 
 def format_links(links: Iterable[Link]) -> str:
     """Write links as a line."""
-    return " ".join(f"{one}-{other}" for one, other in sorted(links))
+    return " ".join(f"{src}-{tgt}" for src, tgt in sorted(links))
 
 
 def link_tokens(line: str, texts: Sequence[str], pieces: Sequence[Sequence[Piece]]) -> list[Link]:
@@ -75,7 +75,7 @@ def link_tokens(line: str, texts: Sequence[str], pieces: Sequence[Sequence[Piece
                     "link-words"
                 )
     tokens = [
-        [list(tokens_of(word, of_text)) for word in found]
-        for found, of_text in zip(words, pieces, strict=True)
+        [list(tokens_of(word, of_text)) for word in side]
+        for side, of_text in zip(words, pieces, strict=True)
     ]
-    return sorted({one for src, tgt in links for one in product(tokens[0][src], tokens[1][tgt])})
+    return sorted({link for src, tgt in links for link in product(tokens[0][src], tokens[1][tgt])})
