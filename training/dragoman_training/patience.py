@@ -108,10 +108,10 @@ def _transfer(
 
 def _wait_s(error: Refused | BrokenOff, fruitless: int) -> float:
     """Seconds to wait before the next attempt: from `Retry-After`, else exponential backoff."""
-    wanted = str(error.headers.get("Retry-After", "")) if isinstance(error, Refused) else ""
-    if wanted.isdecimal():
-        return float(wanted)
+    retry_after = str(error.headers.get("Retry-After", "")) if isinstance(error, Refused) else ""
+    if retry_after.isdecimal():
+        return float(retry_after)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(wanted).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
     except ValueError:
         return _FIRST_WAIT_S * 2.0 ** (fruitless - 1) if fruitless else 0.0

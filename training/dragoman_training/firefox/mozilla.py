@@ -149,14 +149,14 @@ class Mozilla:
             return with_digests(choose(registered, pair, architecture, word), recorded)
         return choose(recorded or registered, pair, architecture, word)
 
-    def fetch(self, word: str, offer: Offer, folder: Path, told: Told) -> Downloaded:
+    def fetch(self, word: str, offer: Offer, folder: Path, on_progress: Told) -> Downloaded:
         """Download a model's files; from the records' servers if the registry's lack one.
 
         Args:
             word: as the user named it.
             offer: the model.
             folder: for its files; must exist. Those of an earlier call are kept or resumed.
-            told: see `Told`.
+            on_progress: see `Told`.
 
         Raises:
             UsageError: a file is not available, or has another digest.
@@ -168,14 +168,14 @@ class Mozilla:
         with writing(own):
             own.mkdir(exist_ok=True)
         try:
-            return _fetch_all(word, offer, own, told)
+            return _fetch_all(word, offer, own, on_progress)
         except Unavailable as error:
             same = (record for record in self._records(folder) if record.sha256 == offer.sha256)
             other = next(same, offer)
             if other.files[MODEL].url == offer.files[MODEL].url:
                 raise
             log.warning("%s; trying %s", error, self.files_url)
-            return _fetch_all(word, other, own, told)
+            return _fetch_all(word, other, own, on_progress)
 
     def _records(self, folder: Path) -> list[Offer]:
         values = self._list(self.records_url, folder)
@@ -193,22 +193,22 @@ class Mozilla:
         return self._lists[url]
 
 
-def _fetch_all(word: str, offer: Offer, folder: Path, told: Told) -> Downloaded:
+def _fetch_all(word: str, offer: Offer, folder: Path, on_progress: Told) -> Downloaded:
     """Download all files of a model; the largest last, so that a missing one is noticed early."""
     if unknown := [file.name for file in offer.files.values() if file.sha256 is None]:
         log.warning("%s: no digest is published of %s", word, ", ".join(unknown))
     for role in sorted(offer.files, key=lambda role: role == MODEL):
-        _fetch(offer.files[role], folder, told)
+        _fetch(offer.files[role], folder, on_progress)
     digests = {file.name: _sha256(folder / file.name) for file in offer.files.values()}
     return Downloaded(folder, Fetched(offer.sha256, digests))
 
 
-def _fetch(file: RemoteFile, folder: Path, told: Told) -> None:
+def _fetch(file: RemoteFile, folder: Path, on_progress: Told) -> None:
     """Download, unpack and verify a file, unless it is there."""
     path, packed = folder / file.name, folder / f".{file.name}.packed"
     if file.sha256 is not None and path.exists() and _sha256(path) == file.sha256:
         return
-    _download(file.url, packed, lambda done, size: told(file.name, done, size))
+    _download(file.url, packed, lambda done, size: on_progress(file.name, done, size))
     _unpack(packed, path, file.size_bytes, file.url)
     digest = _sha256(path)
     if file.sha256 is not None and digest != file.sha256:

@@ -99,24 +99,24 @@ class Hub:
         token = os.environ.get("HF_TOKEN", "").strip()
         return cls(address, revision, token, offline or is_offline())
 
-    def fetch(self, name: str, folder: Path, told: Told) -> Fetched:
+    def fetch(self, name: str, folder: Path, on_progress: Told) -> Fetched:
         """Download a model's files.
 
         Args:
             name: `owner/model`.
             folder: where they go; must exist. Partial files of an earlier call are resumed.
-            told: see `Told`.
+            on_progress: see `Told`.
 
         Raises:
             UsageError: the hub has no such model, is unreachable, breaks off, or sends other
                 content than it states.
         """
-        first = self._first(name, folder, told)
+        first = self._first(name, folder, on_progress)
         pinned = replace(self, revision=first.commit)
         digests = {_NEEDED[0]: first.digest}
 
         def fetch(file: str) -> bool:
-            if stated := pinned._fetch(name, file, folder, told):
+            if stated := pinned._fetch(name, file, folder, on_progress):
                 digests[file] = stated.digest
             return stated is not None
 
@@ -132,9 +132,9 @@ class Hub:
                 raise UsageError(f"{self.endpoint}: {name} has no {SAFETENSORS} and no {PICKLE}")
         return Fetched(first.commit, digests)
 
-    def commit(self, name: str, folder: Path, told: Told) -> str:
+    def commit(self, name: str, folder: Path, on_progress: Told) -> str:
         """The commit that `fetch` would download; same arguments and errors as `fetch`."""
-        return self._first(name, folder, told).commit
+        return self._first(name, folder, on_progress).commit
 
     def check_online(self, name: str) -> None:
         """Check that downloads are allowed.
@@ -145,9 +145,9 @@ class Hub:
         if self.offline:
             raise forbidden(name)
 
-    def _first(self, name: str, folder: Path, told: Told) -> _Stated:
+    def _first(self, name: str, folder: Path, on_progress: Told) -> _Stated:
         self.check_online(name)
-        stated = self._fetch(name, _NEEDED[0], folder, told)
+        stated = self._fetch(name, _NEEDED[0], folder, on_progress)
         if stated is None:
             raise self._missing(name, _NEEDED[0])
         return stated
@@ -159,7 +159,7 @@ class Hub:
         revision = urllib.parse.quote(self.revision, safe="")
         return f"{self.endpoint.rstrip('/')}/{name}/resolve/{revision}/{file}"
 
-    def _fetch(self, name: str, file: str, folder: Path, told: Told) -> _Stated | None:
+    def _fetch(self, name: str, file: str, folder: Path, on_progress: Told) -> _Stated | None:
         """Download and verify a file; return what the hub states about it, None if it has none."""
         address = self._address(name, file)
         partial = PartialFile(folder / file, folder / f".{file}.version")
@@ -171,7 +171,9 @@ class Hub:
             return stated[-1].size_bytes
 
         try:
-            download(address, partial, accept, lambda done, size: told(file, done, size), headers)
+            download(
+                address, partial, accept, lambda done, size: on_progress(file, done, size), headers
+            )
         except Missing:
             return None
         except Unavailable as error:

@@ -33,12 +33,12 @@ class Languages:
 
 
 def find_languages(
-    wanted: Languages, pieces: Mapping[str, int], words: Mapping[str, Any], name: str
+    requested: Languages, pieces: Mapping[str, int], words: Mapping[str, Any], name: str
 ) -> tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]:
     """Find a model's languages.
 
     Args:
-        wanted: the languages that the caller gives.
+        requested: the languages that the caller gives.
         pieces: the source list, ids by token.
         words: the tokenizer's configuration.
         name: of the model, which often names the languages too.
@@ -50,19 +50,19 @@ def find_languages(
     Raises:
         UsageError: they are unknown, or the model does not have them.
     """
-    wanted = replace(wanted, targets=_distinct(wanted.targets))
+    requested = replace(requested, targets=_distinct(requested.targets))
     named = _NAME.search(name)
     source, target = (
         _short_code(_code(content_of(words.get(key))) or (named.group(group) if named else ""))
         for group, key in ((1, "source_lang"), (2, "target_lang"))
     )
-    if not (given := wanted.sources or ((source,) if source else ())):
+    if not (given := requested.sources or ((source,) if source else ())):
         raise UsageError(f"{name}: the source language is not known; name it with --source")
-    untagged = any(tag == "" for _, tag in wanted.targets)
-    tags = {} if untagged else _tags(wanted, tags_of(pieces), name)
+    untagged = any(tag == "" for _, tag in requested.targets)
+    tags = {} if untagged else _tags(requested, tags_of(pieces), name)
     targets = tuple(tags)
     if not tags:
-        targets = tuple(language for language, _ in wanted.targets) or (
+        targets = tuple(language for language, _ in requested.targets) or (
             (target,) if target and target not in MEMBERS else ()
         )
         if len(targets) != 1:
@@ -113,16 +113,22 @@ def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str
     return distinct
 
 
-def _tags(wanted: Languages, known: Mapping[str, str], name: str) -> dict[str, str]:
+def _tags(requested: Languages, known: Mapping[str, str], name: str) -> dict[str, str]:
     """The vocabulary entry that selects each target language; empty if there are no tags."""
     by_name: dict[str, str] = {}
     for tag in known:
         by_name.setdefault(tag if _short_code(tag) in known else _short_code(tag), known[tag])
     tags = {}
-    for language, asked in wanted.targets:
-        entry = known.get(asked) if asked else by_name.get(language, known.get(language))
-        if entry is None and (known or asked):
-            raise UsageError(f"{name}: has no tag {asked or language!r}; known: {', '.join(known)}")
+    for language, requested_tag in requested.targets:
+        entry = (
+            known.get(requested_tag)
+            if requested_tag
+            else by_name.get(language, known.get(language))
+        )
+        if entry is None and (known or requested_tag):
+            raise UsageError(
+                f"{name}: has no tag {requested_tag or language!r}; known: {', '.join(known)}"
+            )
         if entry is not None:
             tags[language] = entry
     return tags or by_name

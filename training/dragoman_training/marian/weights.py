@@ -71,7 +71,7 @@ class _Weights:
     ) -> None:
         self._tensors, self._theirs = tensors, theirs
         self._src_entries, self._tgt_entries = src_entries, tgt_entries
-        self._found: Arrays = {}
+        self._arrays: Arrays = {}
 
     @cached_property
     def _order(self) -> npt.NDArray[np.int64]:
@@ -88,7 +88,7 @@ class _Weights:
             for layer in range(layers):
                 self._layer(f"model.{side}.layers.{layer}", f"{side}_layers.{layer}")
         self._tensors.check_empty()
-        return self._found, embeddings
+        return self._arrays, embeddings
 
     def _embeddings(self) -> ModelConfig:
         """Convert embeddings, output projection and bias; the result tells which are shared."""
@@ -101,14 +101,14 @@ class _Weights:
         shared = one_list and np.array_equal(encoder, decoder)
         own_output = not theirs.scaled or not np.array_equal(decoder, output)
         scale = 1.0 if theirs.scaled else 1 / math.sqrt(size)
-        self._found["embedding.weight"] = self._rows(decoder, self._tgt_entries) * scale
+        self._arrays["embedding.weight"] = self._rows(decoder, self._tgt_entries) * scale
         if not shared:
-            self._found["src_embedding.weight"] = self._rows(encoder, self._src_entries) * scale
+            self._arrays["src_embedding.weight"] = self._rows(encoder, self._src_entries) * scale
         if own_output:
-            self._found["own_output.weight"] = self._rows(output, self._tgt_entries)
+            self._arrays["own_output.weight"] = self._rows(output, self._tgt_entries)
         said = [entry.is_said for entry in self._tgt_entries]
         picked = _picked(bias[0], self._tgt_entries)
-        self._found["output_bias"] = np.where(said, picked, np.float32(NEVER))
+        self._arrays["output_bias"] = np.where(said, picked, np.float32(NEVER))
         return replace(
             theirs.sizes,
             vocab_size=len(self._tgt_entries),
@@ -188,8 +188,8 @@ class _Weights:
         return weight, self._tensors.take(f"{name}.bias", outputs)
 
     def _put(self, name: str, weight: Floats, bias: Floats) -> None:
-        self._found[f"{name}.weight"] = np.ascontiguousarray(weight)
-        self._found[f"{name}.bias"] = np.ascontiguousarray(bias)
+        self._arrays[f"{name}.weight"] = np.ascontiguousarray(weight)
+        self._arrays[f"{name}.bias"] = np.ascontiguousarray(bias)
 
 
 def _picked(rows: Floats, entries: Sequence[Entry]) -> Floats:

@@ -216,8 +216,8 @@ def _is_enough(
     finished: Sequence[_Finished], live: Sequence[_Live], limit: int, options: Options
 ) -> bool:
     if options.early_stopping:
-        wanted = max(math.ceil(options.patience * options.beam_width), options.hypotheses)
-        return len(finished) >= wanted
+        enough = max(math.ceil(options.patience * options.beam_width), options.hypotheses)
+        return len(finished) >= enough
     kept = max(options.beam_width, options.hypotheses)
     if len(finished) < kept:
         return False

@@ -11,7 +11,7 @@ from pathlib import Path
 from dragoman_training.config import OptimisationConfig
 from dragoman_training.run import checkpoint, checkpoint_folder
 from dragoman_training.run.checkpoint import Kept, Progress
-from dragoman_training.run.validation import Found
+from dragoman_training.run.validation import ValidationScores
 
 
 class BestModels:
@@ -69,7 +69,7 @@ class BestModels:
             return replace(progress, best=None, best_metric=None, validations_since_best=0)
         return progress
 
-    def after_validation(self, progress: Progress, scores: Found) -> Progress:
+    def after_validation(self, progress: Progress, scores: ValidationScores) -> Progress:
         """Keep the current model if its result is good enough; a result that is NaN never is."""
         metric = self._config.stop_on
         quality = -scores.loss if metric == "loss" else scores.bleu

@@ -14,7 +14,7 @@ from types import TracebackType
 from dragoman_training.config import OptimisationConfig
 from dragoman_training.run.checkpoint import Progress
 from dragoman_training.run.event_file import EventFile
-from dragoman_training.run.validation import Found
+from dragoman_training.run.validation import ValidationScores
 from dragoman_training.steps.gradients import Losses
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class RunLog:
         self._losses, self._tgt_tokens = Losses(), 0
         self._since_s = time.monotonic()
 
-    def report_validation(self, progress: Progress, scores: Found) -> None:
+    def report_validation(self, progress: Progress, scores: ValidationScores) -> None:
         """Log the loss on held-out text, and BLEU if it was measured."""
         step, loss = progress.step, scores.loss
         log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, _perplexity(loss))

@@ -110,16 +110,16 @@ class RunText:
             log.info("using the existing vocabulary %s", path)
         self._processes.wait()
         tokenizer = Tokenizer(*self._vocabularies)
-        wanted, entries = config.model.vocab_size, tokenizer.target.vocab_size
-        if entries < wanted and not former and (is_ours or self._is_all_of_text(texts, tokenizer)):
+        size, entries = config.model.vocab_size, tokenizer.target.vocab_size
+        if entries < size and not former and (is_ours or self._is_all_of_text(texts, tokenizer)):
             if is_first:
                 log.warning(
                     "vocabulary.size is %d, but the text gives only %d entries; this run uses %d",
-                    *(wanted, entries, entries),
+                    *(size, entries, entries),
                 )
-        elif entries != wanted:
+        elif entries != size:
             raise UsageError(
-                f"model.vocab_size is {wanted}, but {path} has {entries} entries; set "
+                f"model.vocab_size is {size}, but {path} has {entries} entries; set "
                 "vocabulary.size to that, or remove the file"
             )
         return tokenizer

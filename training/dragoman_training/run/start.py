@@ -39,15 +39,15 @@ class Start:
                 whose decoder's self-attention can be replaced by SSRUs; or the run's vocabulary is
                 smaller although its model is not; or it differs from an imported model's.
         """
-        self._folder, self._found = folder, checkpoint.load(folder)
-        theirs, ours = self._found.model.config, config
+        self._folder, self._checkpoint = folder, checkpoint.load(folder)
+        theirs, ours = self._checkpoint.model.config, config
         for setting in dataclasses.fields(ModelConfig):
-            has, wanted = (getattr(sizes, setting.name) for sizes in (theirs, ours))
-            fits = has >= wanted if setting.name in MAY_SHRINK else has == wanted
-            fits |= setting.name == "decoder" and wanted == "ssru"
+            has, given = (getattr(sizes, setting.name) for sizes in (theirs, ours))
+            fits = has >= given if setting.name in MAY_SHRINK else has == given
+            fits |= setting.name == "decoder" and given == "ssru"
             if setting.name not in _MAY_DIFFER and not fits:
                 raise UsageError(
-                    f"{folder}: its model.{setting.name} is {has}, but the settings give {wanted}"
+                    f"{folder}: its model.{setting.name} is {has}, but the settings give {given}"
                 )
         self._config = config
         is_smaller = any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK)
@@ -60,19 +60,19 @@ class Start:
 
     @property
     def _is_imported(self) -> bool:
-        return self._found.config.imported is not None
+        return self._checkpoint.config.imported is not None
 
     @property
     def vocabulary(self) -> Former | None:
         """The vocabulary that the run's must contain; None: a smaller model trains its own."""
-        if self._config.vocab_size < self._found.model.config.vocab_size:
+        if self._config.vocab_size < self._checkpoint.model.config.vocab_size:
             return None
-        return Former(self._folder / checkpoint_folder.TOKENIZER, self._found.config.languages)
+        return Former(self._folder / checkpoint_folder.TOKENIZER, self._checkpoint.config.languages)
 
     @property
     def is_same_model(self) -> bool:
         """Whether the run's model has the same sizes and the same vocabulary."""
-        theirs = self._found.model.config
+        theirs = self._checkpoint.model.config
         return dataclasses.replace(theirs, dropout=self._config.dropout) == self._config
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
@@ -85,7 +85,7 @@ class Start:
 
         Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
         """
-        larger = self._found.model
+        larger = self._checkpoint.model
         weights = shrink(larger.state_dict(), larger.config, self._config)
         if not self._is_imported:
             weights[_EMBEDDING] = self._rows(weights[_EMBEDDING], model, tokenizer)
@@ -104,9 +104,9 @@ class Start:
 
     def _parts(self, tokenizer: Tokenizer) -> Iterator[list[int]]:
         """For each entry of another vocabulary, the ids of its tokens in this one."""
-        former = self._found.tokenizer
+        former = self._checkpoint.tokenizer
         ids = {former.piece(entry): entry for entry in range(former.vocab_size)}
-        tags = [former.tag_id(language) for language in self._found.config.languages]
+        tags = [former.tag_id(language) for language in self._checkpoint.config.languages]
         for entry, text in enumerate(tokenizer.vocabulary):
             piece = tokenizer.piece(entry)
             if piece in ids:

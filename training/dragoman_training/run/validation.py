@@ -22,7 +22,7 @@ from dragoman_training.text.parallel_text import ParallelText, drawn_pairs
 
 
 @dataclass(frozen=True)
-class Found:
+class ValidationScores:
     """One validation: nats for each target token, overall and by corpus; mean BLEU."""
 
     loss: float
@@ -80,7 +80,7 @@ class Validation:
         """Whether there is text for a metric."""
         return bool(self._examples) and (metric == "loss" or bool(self._directions))
 
-    def measure(self, most_tokens: int | None = None) -> Found | None:
+    def measure(self, most_tokens: int | None = None) -> ValidationScores | None:
         """Validate the current model; None if there is no text.
 
         Args:
@@ -95,7 +95,7 @@ class Validation:
         self._model.train()
         loss = sum(total for total, _ in sums) / sum(tokens for _, tokens in sums)
         means = [total / tokens for total, tokens in sums]
-        return Found(loss, dict(zip(self._examples, means, strict=True)), bleu)
+        return ValidationScores(loss, dict(zip(self._examples, means, strict=True)), bleu)
 
     def _loss(self, examples: Examples, most_tokens: int | None) -> tuple[float, float]:
         """Sum over target tokens, and their number."""

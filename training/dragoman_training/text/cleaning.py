@@ -207,12 +207,12 @@ def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:
 
 def _chosen(pairs: Pairs, numbers: Sequence[int]) -> Iterator[Pair]:
     """The pairs with these increasing numbers."""
-    wanted = iter(numbers)
-    following = next(wanted, None)
+    remaining = iter(numbers)
+    following = next(remaining, None)
     for index, pair in enumerate(pairs):
         if index == following:
             yield pair
-            following = next(wanted, None)
+            following = next(remaining, None)
 
 
 def _digest(texts: Sequence[str]) -> bytes:

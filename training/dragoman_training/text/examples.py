@@ -154,18 +154,22 @@ class Examples:
         self._tags = tokenizer.tags
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
-        ways = (None, *drawings)
+        all_drawings = (None, *drawings)
         if files:
             numbered = [
-                Numbered(number, text, way) for number, text in enumerate(texts) for way in ways
+                Numbered(number, text, drawing)
+                for number, text in enumerate(texts)
+                for drawing in all_drawings
             ]
             encoded = iter(files.encode_all(numbered, tokenizer, max_length_tokens))
         else:
             encoded = (
-                encode(text, tokenizer, max_length_tokens, way) for text in texts for way in ways
+                encode(text, tokenizer, max_length_tokens, drawing)
+                for text in texts
+                for drawing in all_drawings
             )
         for text in texts:
-            usual, *drawn = itertools.islice(encoded, len(ways))
+            usual, *drawn = itertools.islice(encoded, len(all_drawings))
             sources = drawn or [usual]
             targets = [usual] * len(drawn) if drawn and not targets_too else sources
             self._corpora.append(self._corpus(text, sources, targets, tokenizer))
@@ -311,10 +315,10 @@ class Examples:
         for chosen in np.split(by_key, bounds[1:]) if len(rows) else ():
             drawing, index = divmod(int(keys[chosen[0]]), len(self._corpora))
             corpus = self._corpora[index]
-            pairs, ways = np.divmod(numbers[chosen] - corpus.begin, len(corpus.directions))
-            for way in np.unique(ways):
-                own = ways == way
-                yield _Group(corpus, int(way), drawing, rows[chosen[own]], pairs[own])
+            pairs, directions = np.divmod(numbers[chosen] - corpus.begin, len(corpus.directions))
+            for direction in np.unique(directions):
+                own = directions == direction
+                yield _Group(corpus, int(direction), drawing, rows[chosen[own]], pairs[own])
 
     def batch(self, part: Part) -> Batch:
         """Collate the examples of a part."""

@@ -90,15 +90,15 @@ def _extend(
     known = {piece.piece for piece in model.pieces}
     add(map(language_tag, further), type=CONTROL)
     add(_characters(_processor(model), sentences, known, config.character_coverage))
-    wanted = config.size - len(model.pieces)
-    if wanted < 0:
+    missing = config.size - len(model.pieces)
+    if missing < 0:
         raise UsageError(
             f"vocabulary.size is {config.size}: give more than {len(model.pieces)}, for the {had} "
             f"existing entries, and further tags and characters"
         )
     known |= {piece.piece for piece in model.pieces}
     merges = _merges(_words(_processor(model), sentences), known)
-    add(islice(merges, wanted))
+    add(islice(merges, missing))
     if len(model.pieces) < config.size:
         raise UsageError(
             f"vocabulary.size is {config.size}: the text gives {len(model.pieces)} entries"

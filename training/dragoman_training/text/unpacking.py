@@ -170,9 +170,9 @@ def _open(file: Path, member: str, stack: ExitStack) -> IO[bytes]:
     if zipfile.is_zipfile(file):
         return stack.enter_context(stack.enter_context(zipfile.ZipFile(file)).open(member))
     archive = stack.enter_context(tarfile.open(file))  # noqa: SIM115  (the stack closes it)
-    wanted = PurePosixPath(member)
+    path = PurePosixPath(member)
     for entry in archive:
-        if entry.isfile() and PurePosixPath(entry.name) == wanted:
+        if entry.isfile() and PurePosixPath(entry.name) == path:
             content = archive.extractfile(entry)
             assert content is not None  # it is a file
             return stack.enter_context(content)

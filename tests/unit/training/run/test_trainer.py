@@ -24,7 +24,7 @@ from dragoman_training.run.checkpoint import Kept, Progress
 from dragoman_training.run.evaluation import measure
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.trainer import Trainer
-from dragoman_training.run.validation import Found, learnt_parts
+from dragoman_training.run.validation import ValidationScores, learnt_parts
 from dragoman_training.steps.gradients import Gradients, Losses
 from dragoman_training.text.examples import Part
 from dragoman_training.text.parallel_text import ParallelText, drawn_pairs, read_pairs
@@ -562,7 +562,7 @@ def test_a_non_finite_validation_is_never_the_best(tmp_path: Path) -> None:
     progress = Progress(step=1)
     for step, loss in enumerate((math.nan, 0.9, math.inf, math.nan, 0.8), start=1):
         progress = replace(progress, step=step)
-        progress = best.after_validation(progress, Found(loss, {}, None))
+        progress = best.after_validation(progress, ValidationScores(loss, {}, None))
         assert progress.validations_since_best == {1: 1, 3: 1, 4: 2}.get(step, 0)
     assert progress.best == -0.8
     assert [one.step for one in progress.kept] == [5, 2]
@@ -647,7 +647,7 @@ def test_a_damaged_log_is_continued(text: Path, trained: Trained, tmp_path: Path
 
 def test_a_very_large_loss_is_logged(tmp_path: Path) -> None:
     with RunLog(tmp_path, Progress(step=1)) as run_log:
-        run_log.report_validation(Progress(step=1), Found(1e4, {}, None))
+        run_log.report_validation(Progress(step=1), ValidationScores(1e4, {}, None))
     assert losses(tmp_path, "valid") == {1: 1e4}
 
 
