@@ -166,11 +166,11 @@ static void leave(Batch *batch, int64_t slot)
 {
     int32_t ids[CAPACITY + 1], rows[CAPACITY + 1];
     float log_probs[CAPACITY + 1];
-    Found found;
-    dragoman_result(&batch->searches, slot, 0, ids, log_probs, rows, &found);
-    printf("%lld %lld %a", (long long)batch->sentences[slot], (long long)found.complete,
-           found.log_prob);
-    for (int64_t i = 0; i < found.length; i++)
+    SearchResult result;
+    dragoman_result(&batch->searches, slot, 0, ids, log_probs, rows, &result);
+    printf("%lld %lld %a", (long long)batch->sentences[slot], (long long)result.complete,
+           result.log_prob);
+    for (int64_t i = 0; i < result.length; i++)
         printf(" %d", ids[i]);
     printf("\n");
     dragoman_leave(batch->model, &batch->rows, &batch->searches, slot);

@@ -233,11 +233,11 @@ class Cache:
         first, last = self.slots, self.slots + len(src_lengths)
         longest = max(length, int(src_lengths.max()), int(self.src_lengths.max(initial=0)))
         step = self._shape.capacities[0]
-        wanted = max(longest, min(-(-longest // step) * step, self._shape.src_tokens))
-        if first and wanted < self._cross.tokens < 2 * wanted:
-            wanted = self._cross.tokens  # not worth a new layout
+        capacity = max(longest, min(-(-longest // step) * step, self._shape.src_tokens))
+        if first and capacity < self._cross.tokens < 2 * capacity:
+            capacity = self._cross.tokens  # not worth a new layout
         before = self._cross.generation, self._past.generation
-        self._cross.lay_out(first, last, wanted)
+        self._cross.lay_out(first, last, capacity)
         self._past.lay_out(self.rows, last * self.width, self._past.tokens)
         if last > len(self._src_lengths):
             more = np.zeros(max(last, 2 * len(self._src_lengths)), np.int64)
@@ -279,12 +279,12 @@ class Cache:
             return False  # not worth a new layout
         capacities = self._shape.capacities
         beyond = -(-tokens // capacities[-1]) * capacities[-1]
-        wanted = next((capacity for capacity in capacities if capacity >= tokens), beyond)
-        wanted = max(tokens, min(wanted, self._shape.tgt_tokens))
-        if wanted == self.capacity:
+        chosen = next((capacity for capacity in capacities if capacity >= tokens), beyond)
+        chosen = max(tokens, min(chosen, self._shape.tgt_tokens))
+        if chosen == self.capacity:
             return False
         before = self._past.generation
-        self._past.lay_out(self.rows, self.rows, wanted)
+        self._past.lay_out(self.rows, self.rows, chosen)
         if self._past.generation != before:
             self.bindings.clear()
         return True

@@ -11,7 +11,7 @@ from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.sentence import Sentence
 
 
-class Found(Protocol):
+class SearchResults(Protocol):
     """The results of searches, by slot."""
 
     def result(self, slot: int) -> Hypothesis:
@@ -64,7 +64,7 @@ class Decoding(Protocol):
         ...
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SearchResults:
         """The results of the searches."""
         ...
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from dragoman.kernel.errors import DragomanError
-from dragoman_serving.engine.batching.heap import trim
+from dragoman_serving.engine.batching.memory_trimming import trim
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.models.footprint import Footprint

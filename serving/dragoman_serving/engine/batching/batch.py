@@ -110,8 +110,8 @@ class Batch:
         for slot in slots:
             job, searches = self.jobs[slot], self._decoding.found
             result = searches.result(slot)
-            if (wanted := job.sentence.options.hypotheses) > 1:
-                result = replace(result, others=searches.next_best(slot, wanted - 1))
+            if (count := job.sentence.options.hypotheses) > 1:
+                result = replace(result, others=searches.next_best(slot, count - 1))
             # Counted before the future is set, so that the counts include it.
             self._statistics.completed(job, len(result.ids))
             job.steps = self._steps - job.begin_step

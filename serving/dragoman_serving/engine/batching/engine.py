@@ -14,9 +14,9 @@ from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.batch import Batch, length_groups
 from dragoman_serving.engine.batching.dispatcher import Dispatcher
-from dragoman_serving.engine.batching.heap import give_back
 from dragoman_serving.engine.batching.job import Job, Kind, Progress, State
 from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.memory_trimming import give_back
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Scheduler
 from dragoman_serving.engine.batching.search_spans import trace_search

@@ -27,8 +27,8 @@ class NativeConstraints:
         self._kept: list[object] = []
         options = sentence.options
         alternatives = options.alternatives
-        wanted = 1 if alternatives else options.hypotheses  # for each search
-        enough = max(math.ceil(constraints.patience * options.beam_width), wanted)
+        hypotheses = 1 if alternatives else options.hypotheses  # for each search
+        enough = max(math.ceil(constraints.patience * options.beam_width), hypotheses)
         if not constraints.early_stopping:
             enough = 0
         self.scored = (

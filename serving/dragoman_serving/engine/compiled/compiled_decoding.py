@@ -19,7 +19,7 @@ from dragoman_serving.engine.compiled.scratch import Scratch
 from dragoman_serving.engine.compiled.shortlists import Shortlists, Words
 from dragoman_serving.engine.compiled.weights import NativeWeights
 from dragoman_serving.engine.constraints import Constraints
-from dragoman_serving.engine.network import Found
+from dragoman_serving.engine.network import SearchResults
 from dragoman_serving.engine.sentence import Sentence
 
 MOST_STEPS = 8
@@ -178,7 +178,7 @@ class NativeDecoding:
         return self._rows.steps, self._searches.done[:done].tolist() if done else []
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SearchResults:
         """See `Decoding`."""
         return self._searches
 

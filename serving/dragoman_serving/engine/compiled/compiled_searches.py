@@ -18,8 +18,8 @@ from dragoman_serving.engine.compiled.library import (
     FINISHED,
     PANEL,
     TOKEN,
-    Found,
     Searches,
+    SearchResult,
     load,
 )
 from dragoman_serving.engine.constraints import Constraints
@@ -74,7 +74,7 @@ class NativeSearches:
         self._branches = branches
         self._end_id = end_id
         self._panels = -(-vocab_size // PANEL)
-        self._found = Found()
+        self._result = SearchResult()
         self._slots: list[_Slot] = []
         self.structure = Searches()
         self._arrays: dict[str, npt.NDArray[Any]] = {}
@@ -184,7 +184,7 @@ class NativeSearches:
         return hypotheses[1:] + hypotheses[-1:] * (1 + count - len(hypotheses))
 
     def _ranked(self, slot: int, branch: int, rank: int) -> Hypothesis:
-        result, ids, search = self._found, self._ids, slot * self._branches + branch
+        result, ids, search = self._result, self._ids, slot * self._branches + branch
         self._library.result(self.structure, search, rank, *self._result_addresses, result)
         of_slot, steps = self._slots[slot], result.length + result.complete
         log_probs = attention = None

@@ -14,10 +14,10 @@ int64_t dragoman_clock(void) { return read_clock(); }
 void dragoman_agreement(int64_t *numbers)
 {
     const int64_t ours[] = {
-        sizeof(Sizes),       sizeof(Product),    sizeof(Sources), sizeof(Rows),
-        sizeof(Searches),    sizeof(Found),      sizeof(Token),   sizeof(Finished),
-        sizeof(Constraints), sizeof(Suppressed), sizeof(Pairs),   PANEL,
-        MOST_BEST,           MOST_LAYERS,        MOST_HEAD_SIZE,  BLOCK,
-        ENCODED_TOGETHER,    SCORED_TOGETHER,    SECTIONS};
+        sizeof(Sizes),       sizeof(Product),      sizeof(Sources), sizeof(Rows),
+        sizeof(Searches),    sizeof(SearchResult), sizeof(Token),   sizeof(Finished),
+        sizeof(Constraints), sizeof(Suppressed),   sizeof(Pairs),   PANEL,
+        MOST_BEST,           MOST_LAYERS,          MOST_HEAD_SIZE,  BLOCK,
+        ENCODED_TOGETHER,    SCORED_TOGETHER,      SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

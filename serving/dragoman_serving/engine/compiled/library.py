@@ -228,7 +228,7 @@ class Searches(ctypes.Structure):
     )
 
 
-class Found(ctypes.Structure):
+class SearchResult(ctypes.Structure):
     """See `search_data.h`."""
 
     _fields_ = (("length", Number), ("complete", Number), ("log_prob", ctypes.c_double))
@@ -280,7 +280,7 @@ class Library:
             quick.dragoman_result,
             None,
             *(searches, Number, Number, Pointer, Pointer, Pointer),
-            ctypes.POINTER(Found),
+            ctypes.POINTER(SearchResult),
         )
         self.leave_search = _declared(quick.dragoman_leave_search, None, searches, Number)
         self.helpers_bytes = _declared(quick.dragoman_helpers_bytes, Number)
@@ -325,7 +325,7 @@ def helpers(count: int) -> npt.NDArray[np.uint8]:
 def _agrees(loaded: ctypes.CDLL) -> bool:
     """Whether a library has the same structures and constants as this module."""
     ours = [
-        *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, Found)),
+        *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, SearchResult)),
         *(TOKEN.itemsize, FINISHED.itemsize),
         *map(ctypes.sizeof, (Constraints, Suppressed, Pairs)),
         *(PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK),

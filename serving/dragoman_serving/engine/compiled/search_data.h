@@ -93,7 +93,7 @@ typedef struct {
     int64_t length;   /* tokens */
     int64_t complete; /* whether it has the end symbol */
     double log_prob;
-} Found;
+} SearchResult;
 
 /* Tokens of a slot's hypotheses [W] at a step. */
 static inline Token *tokens_of(const Searches *searches, int64_t slot, int64_t step)

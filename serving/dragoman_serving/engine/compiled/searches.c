@@ -296,7 +296,7 @@ void dragoman_leave_search(Searches *searches, int64_t sentence)
  * log-probabilities and rows, followed by those of the end symbol. Greedy search has one result,
  * other searches have `kept`. */
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
-                     float *log_probs, int32_t *rows, Found *found)
+                     float *log_probs, int32_t *rows, SearchResult *result)
 {
     ASSERT_INDEX(slot, searches->slots);
     const int64_t width = searches->width;
@@ -309,7 +309,7 @@ void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32
         ASSERT_INDEX(rank, searches->kept[slot]);
         best = searches->finished[slot * width + rank];
     }
-    *found = (Found){best.length, best.complete, best.log_prob};
+    *result = (SearchResult){best.length, best.complete, best.log_prob};
     log_probs[best.length] = best.end_log_prob;
     rows[best.length] = best.end_row;
     for (int64_t step = best.length - 1, index = best.index; step >= 0; step--) {

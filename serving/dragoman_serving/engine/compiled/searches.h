@@ -20,4 +20,4 @@ int advance_search(const Searches *searches, int64_t slot, float *scores, Next *
 void rank_plain(const Searches *searches, const uint64_t *const *shortlists, float *scores);
 void dragoman_leave_search(Searches *searches, int64_t sentence);
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
-                     float *log_probs, int32_t *rows, Found *found);
+                     float *log_probs, int32_t *rows, SearchResult *result);

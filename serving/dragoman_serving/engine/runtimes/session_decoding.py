@@ -11,7 +11,7 @@ import numpy as np
 from dragoman.kernel.manifest import SpecialIds
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
-from dragoman_serving.engine.network import Found
+from dragoman_serving.engine.network import SearchResults
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Session
 
@@ -121,7 +121,7 @@ class SessionDecoding:
         return 1, advance.done
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SearchResults:
         """See `Decoding`."""
         return self._searches
 

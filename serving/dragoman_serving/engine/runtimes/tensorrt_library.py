@@ -90,9 +90,9 @@ def load(name: LibraryName | None = None) -> TensorRT:
             oldest = ".".join(map(str, _OLDEST))
             raise UsageError(f"tensorrt {version} is too old: {oldest} or newer is needed")
         return TensorRT(module, candidate, version)
-    wanted = " or ".join(_NAMES) if name is None else name
+    names = " or ".join(_NAMES) if name is None else name
     fix = "pip install tensorrt-rtx, or tensorrt from NVIDIA's index"
-    raise UsageError(f"{wanted} is not installed: {fix}")
+    raise UsageError(f"{names} is not installed: {fix}")
 
 
 def local_compute_capability() -> str:

@@ -98,15 +98,15 @@ class DeviceCache:
         """Add slots at the end, with space for `tokens` tokens; the content is zeros or old."""
         self.settle()
         rows = len(self._order) + slots * self._width
-        wanted = max(self._wanted(tokens), self._tokens if self._order else 0)
-        self._lay_out(self._room_for(rows), wanted)
+        capacity = max(self._capacity_for(tokens), self._tokens if self._order else 0)
+        self._lay_out(self._room_for(rows), capacity)
         self._order = list(range(rows))
 
     def fit(self, tokens: int) -> None:
         """Make space for `tokens` tokens in each row."""
         if tokens > self._tokens:
             self.settle()
-            self._lay_out(self.padded_rows, self._wanted(tokens))
+            self._lay_out(self.padded_rows, self._capacity_for(tokens))
 
     def copy_row(self, source: int, target: int) -> None:
         """Copy a row to another one; the source must not be a target itself."""
@@ -189,7 +189,7 @@ class DeviceCache:
     def _rows_in(self, block: Block, tokens: int) -> int:
         return block.nbytes // (self._parts * self._row_bytes(tokens))
 
-    def _wanted(self, tokens: int) -> int:
+    def _capacity_for(self, tokens: int) -> int:
         return next(
             (capacity for capacity in self._capacities if capacity >= tokens), self._capacities[-1]
         )

@@ -20,7 +20,7 @@ from dragoman.kernel.tensors import (
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
-from dragoman_serving.engine.network import Found
+from dragoman_serving.engine.network import SearchResults
 from dragoman_serving.engine.runtimes.device.device_cache import DeviceCache
 from dragoman_serving.engine.runtimes.device.device_memory import Block, DeviceTensor, Memory
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
@@ -259,7 +259,7 @@ class DeviceDecoding:
         return log_softmax(downloaded)
 
     @property
-    def found(self) -> Found:
+    def found(self) -> SearchResults:
         """See `Decoding`."""
         return self._searches
 

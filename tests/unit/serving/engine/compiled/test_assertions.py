@@ -13,7 +13,7 @@ PREPARE = """
 import ctypes, sys
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.library import (
-    Constraints, Found, Number, Product, Rows, Searches, Sizes, Sources
+    Constraints, SearchResult, Number, Product, Rows, Searches, Sizes, Sources
 )
 c, of, N = ctypes.CDLL(sys.argv[1]), ctypes.byref, Number
 zeros = lambda count: (N * count)()
