@@ -66,7 +66,7 @@ class Corpus:
         output: Storage,
         form: RowFormat,
         chunk_rows: int,
-        asked: Mapping[str, Any],
+        options: Mapping[str, Any],
     ) -> None:
         """Start a job, or resume it.
 
@@ -75,13 +75,13 @@ class Corpus:
             output: storage for the translations.
             form: format of the files.
             chunk_rows: maximum rows of a chunk.
-            asked: other settings that determine the translations.
+            options: other settings that determine the translations.
 
         Raises:
             DragomanError: the output belongs to another job, or a file cannot be read.
         """
         self._output, self._form, self._chunk_rows = output, form, chunk_rows
-        self._claim({**asked, "chunk_rows": chunk_rows})
+        self._claim({**options, "chunk_rows": chunk_rows})
         self._files = [self._file(source) for source in sources]
 
     @property
@@ -145,8 +145,8 @@ class Corpus:
         written = json.dumps(job, sort_keys=True, indent=1, ensure_ascii=False).encode()
         if self._output.state(_JOB) is None:
             self._output.write(_JOB, written)
-        former, wanted = json.loads(read_whole(self._output, _JOB)), json.loads(written)
-        if other := [name for name in wanted if wanted[name] != former.get(name)]:
+        former, current = json.loads(read_whole(self._output, _JOB)), json.loads(written)
+        if other := [name for name in current if current[name] != former.get(name)]:
             raise UsageError(
                 f"--output: holds a job with other {', '.join(other)} ({_JOB} has them): name "
                 "another folder, or remove this one"

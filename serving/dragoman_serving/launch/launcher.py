@@ -81,8 +81,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         self._repository = self._read_repository()
         self.ports = Ports(0, 0, 0)
         if options.triton:
-            wanted = Ports(options.http_port, options.grpc_port, options.metrics_port)
-            self.ports = choose_ports(options.address, wanted)
+            requested = Ports(options.http_port, options.grpc_port, options.metrics_port)
+            self.ports = choose_ports(options.address, requested)
         self.engine: EngineProcess | None = None
         self._process: TritonProcess | None = None
         with contextlib.ExitStack() as undo:

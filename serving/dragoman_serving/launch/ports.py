@@ -80,20 +80,20 @@ def _bound_socket(address: str, port: int) -> socket.socket:
     return bound
 
 
-def choose_ports(address: str, wanted: Ports) -> Ports:
+def choose_ports(address: str, requested: Ports) -> Ports:
     """Returns the wanted ports, with a free port for each 0.
 
     Raises:
         UsageError: two ports are equal, or a port is not usable.
         PortInUse: a port is in use.
     """
-    given = [port for port in astuple(wanted) if port]
+    given = [port for port in astuple(requested) if port]
     if len(set(given)) < len(given):
         raise UsageError(f"the ports {', '.join(map(str, given))} must differ")
-    for name, port in vars(wanted).items():
+    for name, port in vars(requested).items():
         if not port_is_free(address, port):
             raise PortInUse(
                 f"--{name}-port {port} is in use on {address}: name another, or 0 for a free one"
             )
     free: Iterator[int] = iter(free_ports(3))
-    return Ports(*(port or next(free) for port in astuple(wanted)))
+    return Ports(*(port or next(free) for port in astuple(requested)))

@@ -113,8 +113,8 @@ class Directions:
         self, source: str | None, target: str | None, index: int | None = None
     ) -> InvalidRequest:
         trained = ", ".join("-".join(direction) for direction in self._all)
-        asked = f" from {source!r}" if source else ""
-        asked += f" into {target!r}" if target else ""
+        requested = f" from {source!r}" if source else ""
+        requested += f" into {target!r}" if target else ""
         where = "" if index is None else f"text {index}: "
-        message = f"{where}the model does not translate{asked}: it has {trained}"
+        message = f"{where}the model does not translate{requested}: it has {trained}"
         return InvalidRequest(message, "language", text_index=index)

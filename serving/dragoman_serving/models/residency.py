@@ -92,16 +92,16 @@ def decide(holdings: Sequence[Holding], most_bytes: int | None, now_s: float) ->
     held = [
         holding for holding in holdings if holding.state is State.LOADED and holding.key not in gone
     ]
-    wanted = [
+    awaited = [
         holding
         for holding in holdings
         if holding.state is State.ABSENT and holding.wanted_s is not None
     ]
-    too_large = tuple(holding.key for holding in wanted if _needed(holding) > _most(most_bytes))
-    wanted = [holding for holding in wanted if holding.key not in too_large]
-    if not wanted:
+    too_large = tuple(holding.key for holding in awaited if _needed(holding) > _most(most_bytes))
+    awaited = [holding for holding in awaited if holding.key not in too_large]
+    if not awaited:
         return Decision(drop=gone, refuse=too_large)
-    first = min(wanted, key=lambda holding: (holding.wanted_s, holding.key))
+    first = min(awaited, key=lambda holding: (holding.wanted_s, holding.key))
     lacking = _needed(first) + sum(holding.loaded_bytes for holding in held) - _most(most_bytes)
     idle = [holding for holding in held if holding.is_idle]
     idle.sort(key=lambda holding: (not holding.is_draining, holding.used_s))

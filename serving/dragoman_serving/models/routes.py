@@ -288,10 +288,10 @@ class Routes:
         ]
 
     def _unknown(self, source: str | None, target: str | None) -> InvalidRequest:
-        asked = f" from {brief(source)}" if source else ""
-        asked += f" into {brief(target)}" if target else ""
+        requested = f" from {brief(source)}" if source else ""
+        requested += f" into {brief(target)}" if target else ""
         known = ", ".join(map("-".join, self.directions))
-        return InvalidRequest(f"no model translates{asked}: there are {known}", "language")
+        return InvalidRequest(f"no model translates{requested}: there are {known}", "language")
 
 
 def check_names(routes: Routes, pivot: str | None, preload: Sequence[str]) -> None:

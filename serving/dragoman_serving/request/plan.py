@@ -373,13 +373,13 @@ def _width(options: OptionArguments, limits: Limits) -> int:
 
 def _hypotheses(options: OptionArguments, width: int) -> int:
     """The requested number of translations of a text."""
-    wanted = options.get("num_return_sequences") or 1
-    if wanted > width and not sampled(options):
+    count = options.get("num_return_sequences") or 1
+    if count > width and not sampled(options):
         raise InvalidRequest(
-            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width",
+            f"num_return_sequences is {count}: give 1 to {width}, which is beam_width",
             option="num_return_sequences",
         )
-    return wanted
+    return count
 
 
 def _constraints(options: OptionArguments, target: Tokenizer) -> Constraints:

@@ -127,16 +127,16 @@ class _Spacing:
             side = self._written.before(occurrence.begin)
             begin = occurrence.begin - len(side.gap)
             if begin != last_end:
-                yield from _changed(begin, side.gap, self._wanted(occurrence, side, is_before=True))
+                yield from _changed(begin, side.gap, self._spaced(occurrence, side, is_before=True))
             last_end = occurrence.end
             side = self._written.behind(occurrence.end)
-            wanted = self._wanted(occurrence, side, is_before=False)
+            spaced = self._spaced(occurrence, side, is_before=False)
             if side.neighbour == _PLACEHOLDER:
                 other = self._beginning[occurrence.end + len(side.gap)]
-                wanted = self._agreed(occurrence, wanted, other, side)
-            yield from _changed(occurrence.end, side.gap, wanted)
+                spaced = self._agreed(occurrence, spaced, other, side)
+            yield from _changed(occurrence.end, side.gap, spaced)
 
-    def _wanted(self, occurrence: Occurrence, side: _Side, *, is_before: bool) -> bool | None:
+    def _spaced(self, occurrence: Occurrence, side: _Side, *, is_before: bool) -> bool | None:
         """Whether one side of a placeholder should have white space; None: keep it as it is."""
         begin, end = occurrence.source
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
@@ -150,14 +150,14 @@ class _Spacing:
         return None
 
     def _agreed(
-        self, occurrence: Occurrence, wanted: bool | None, other: Occurrence, side: _Side
+        self, occurrence: Occurrence, spaced: bool | None, other: Occurrence, side: _Side
     ) -> bool | None:
         """Resolves the white space between two placeholders; the inner side of a tag decides."""
-        of_other = self._wanted(other, side, is_before=True)
+        of_other = self._spaced(other, side, is_before=True)
         is_inner, is_other_inner = _is_inner(occurrence, False), _is_inner(other, True)
         if is_inner != is_other_inner:
-            return wanted if is_inner else of_other
-        return wanted if wanted == of_other else (wanted or of_other or None)
+            return spaced if is_inner else of_other
+        return spaced if spaced == of_other else (spaced or of_other or None)
 
 
 class _Surroundings:
@@ -180,9 +180,9 @@ class _Surroundings:
         return _Side(self._text[end:index], _kind(text[:1], index in self._begins))
 
 
-def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[Edit]:
-    if wanted is not None and wanted != bool(gap):
-        yield Edit(begin, begin + len(gap), " " if wanted else "")
+def _changed(begin: int, gap: str, spaced: bool | None) -> Iterator[Edit]:
+    if spaced is not None and spaced != bool(gap):
+        yield Edit(begin, begin + len(gap), " " if spaced else "")
 
 
 def _is_inner(occurrence: Occurrence, is_before: bool) -> bool:

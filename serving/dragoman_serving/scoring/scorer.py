@@ -184,9 +184,9 @@ class Scorer:
     def _score(self, jobs: Sequence[_Job]) -> None:
         """Score pairs as one batch, and settle their futures."""
         now_s = time.monotonic()
-        wanted = [job for job in jobs if job.is_wanted(now_s)]
-        _give_up([job for job in jobs if job not in wanted])
-        if not wanted:
+        live = [job for job in jobs if job.is_wanted(now_s)]
+        _give_up([job for job in jobs if job not in live])
+        if not live:
             return
         try:
             if self._scoring is None:
@@ -194,18 +194,18 @@ class Scorer:
             all_scored = [
                 replace(scored, heads=self._heads(job.pair))
                 for job, scored in zip(
-                    wanted, self._scoring.run([job.pair for job in wanted]), strict=True
+                    live, self._scoring.run([job.pair for job in live]), strict=True
                 )
             ]
         except Exception as error:  # every error must reach the waiting requests
-            if self._scoring is None or len(wanted) == 1:
-                _fail(wanted, error)
+            if self._scoring is None or len(live) == 1:
+                _fail(live, error)
                 return
         else:
-            for job, scored in zip(wanted, all_scored, strict=True):
+            for job, scored in zip(live, all_scored, strict=True):
                 job.settle(State.DONE, scored)
             return
-        for job in wanted:  # retry one by one, because only some of them may fail
+        for job in live:  # retry one by one, because only some of them may fail
             self._score([job])
 
     def _heads(self, pair: Pair) -> tuple[Floats, ...] | None:

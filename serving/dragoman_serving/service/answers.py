@@ -86,7 +86,7 @@ class Form:
 
 def of_translations(
     translations: Sequence[Translation],
-    wanted: Collection[str],
+    requested: Collection[str],
     form: Form,
     bundle: str,
     sent: str | None = None,
@@ -95,7 +95,7 @@ def of_translations(
 
     Args:
         translations: translations of the texts.
-        wanted: names of the requested outputs.
+        requested: names of the requested outputs.
         form: form of the answer.
         bundle: identity of the bundle.
         sent: in a stream, the part of the translation that was sent before.
@@ -104,14 +104,14 @@ def of_translations(
     each = len(all_of_them) // len(translations)
     form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
     columns: Columns = {
-        name: list(map(VALUES[name], all_of_them)) for name in _sent(frozenset(wanted))
+        name: list(map(VALUES[name], all_of_them)) for name in _sent(frozenset(requested))
     }
     if sent is not None:
         columns["delta"] = [translation.text.removeprefix(sent) for translation in all_of_them]
     columns["language_fallbacks"] = [
         fallbacks for fallbacks in form.language_fallbacks for _ in range(each)
     ]
-    if "bundle" in wanted:
+    if "bundle" in requested:
         columns["bundle"] = [bundle] * len(all_of_them)
     return Answer(form.number, _tensors(columns, form))
 
@@ -199,9 +199,9 @@ def of_stream_error(
 
 
 @functools.lru_cache(maxsize=256)
-def _sent(wanted: frozenset[str]) -> tuple[str, ...]:
+def _sent(requested: frozenset[str]) -> tuple[str, ...]:
     """Returns the names of the outputs that may be sent if some are requested."""
-    return tuple(name for name in VALUES if name in _UNASKED or name in wanted)
+    return tuple(name for name in VALUES if name in _UNASKED or name in requested)
 
 
 def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:

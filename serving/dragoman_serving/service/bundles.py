@@ -21,7 +21,7 @@ from dragoman_serving.models.keeper import Keeper, Lease
 from dragoman_serving.models.loading import Layout, choose_layout
 from dragoman_serving.models.routes import Bundle, Route, Routes, check_names, read_bundles
 from dragoman_serving.service.models_to_serve import ModelsToServe
-from dragoman_serving.service.requests import Asked
+from dragoman_serving.service.requests import ParsedRequest
 from dragoman_serving.translation.translator import Load, Translator
 
 log = logging.getLogger(__name__)
@@ -121,16 +121,16 @@ class Bundles:
         except UsageError:
             return None
 
-    def route(self, asked: Asked) -> Route:
+    def route(self, request: ParsedRequest) -> Route:
         """Returns the route of a request.
 
         Raises:
             InvalidRequest: there is no route.
         """
         routes = self._keeper.routes
-        options = asked.wanted.options
+        options = request.wanted.options
         return routes.choose_for(
-            asked.texts,
+            request.texts,
             _text(options.get("source_language")),
             _text(options.get("target_language")),
             _text(options.get("model")),
@@ -138,13 +138,13 @@ class Bundles:
         )
 
     def start(
-        self, bundle: Bundle, asked: Asked, begin: Callable[[Translator], Future[_Result]]
+        self, bundle: Bundle, request: ParsedRequest, begin: Callable[[Translator], Future[_Result]]
     ) -> Future[_Result]:
         """Start answering a request with a bundle, as soon as it is loaded.
 
         Args:
             bundle: bundle of its route.
-            asked: the request.
+            request: the request.
             begin: starts the work; the bundle stays loaded until its future is done.
 
         Returns:
@@ -156,7 +156,7 @@ class Bundles:
         name = bundle.name
         if lease := self._keeper.take(name):
             return _use(lease, begin)
-        waiting = self._keeper.wait(name, asked.urgency.deadline_s, len(asked.texts))
+        waiting = self._keeper.wait(name, request.urgency.deadline_s, len(request.texts))
 
         def use(leases: list[Lease[Translator]]) -> Future[_Result]:
             return _use(leases[0], begin)
@@ -224,8 +224,8 @@ class Bundles:
 
     def _preload(self, names: Sequence[str]) -> None:
         bundles = self._keeper.routes.bundles
-        wanted = [bundles[0].name, *(self._keeper.routes.find(name).name for name in names)]
-        for name in dict.fromkeys(wanted):
+        to_load = [bundles[0].name, *(self._keeper.routes.find(name).name for name in names)]
+        for name in dict.fromkeys(to_load):
             try:
                 self._keeper.wait(name).result().release()
             except DragomanError:  # it was logged

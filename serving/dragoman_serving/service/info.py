@@ -49,11 +49,11 @@ class InfoModel(Model):
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
-            asked = self._reader.read(request, needs_texts=False)
-            if asked.texts:
+            parsed = self._reader.read(request, needs_texts=False)
+            if parsed.texts:
                 raise InvalidRequest(f"{INFO} takes no text_input")
-            if asked.wanted.options:
-                raise InvalidRequest(f"{INFO} takes no {next(iter(asked.wanted.options))}")
+            if parsed.wanted.options:
+                raise InvalidRequest(f"{INFO} takes no {next(iter(parsed.wanted.options))}")
             written = json.dumps(describe(self._bundles, self._metrics_port))
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())

@@ -16,12 +16,12 @@ from dragoman_serving.models.routes import Route
 from dragoman_serving.request.legs import legs_of
 from dragoman_serving.request.markups import check_markup, markups_of
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.requests import Asked
+from dragoman_serving.service.requests import ParsedRequest
 from dragoman_serving.translation.pivot import joined
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
-BeginLast = Callable[[Translator, Asked, Mapping[str, Any]], Future[list[Translation]]]
+BeginLast = Callable[[Translator, ParsedRequest, Mapping[str, Any]], Future[list[Translation]]]
 """Starts translating texts in the pivot language, with options."""
 
 
@@ -32,13 +32,13 @@ class PivotedRequest:
         bundle: identities of the bundles of the started legs, separated by a comma.
     """
 
-    def __init__(self, bundles: Bundles, route: Route, asked: Asked, model: str) -> None:
+    def __init__(self, bundles: Bundles, route: Route, request: ParsedRequest, model: str) -> None:
         """Check the options.
 
         Args:
             bundles: bundles of the server.
             route: route through a pivot language.
-            asked: the request.
+            request: the request.
             model: name of the Triton model.
 
         Raises:
@@ -47,9 +47,9 @@ class PivotedRequest:
         assert route.via is not None
         self.bundle = ""
         self._via: str = route.via
-        self._bundles, self._route, self._asked = bundles, route, asked
-        self._legs = legs_of(asked.wanted.options, route.languages, model)
-        self._markups = _carried(asked.texts, self._legs.first)
+        self._bundles, self._route, self._request = bundles, route, request
+        self._legs = legs_of(request.wanted.options, route.languages, model)
+        self._markups = _carried(request.texts, self._legs.first)
         self._first: Sequence[Translation] = ()
 
     def start(self, begin_last: BeginLast) -> Future[list[Translation]]:
@@ -64,18 +64,18 @@ class PivotedRequest:
         Raises:
             DragomanError: the first leg is refused.
         """
-        asked = self._asked
+        request = self._request
 
         def begin_first(translator: Translator) -> Future[list[Translation]]:
             self.bundle = translator.manifest.identity
             markups = [markup.first if markup else None for markup in self._markups]
             options = _with_markups(self._legs.first, markups)
-            return translator.submit(asked.texts, options, asked.urgency).future
+            return translator.submit(request.texts, options, request.urgency).future
 
         def go_on(done: list[list[Translation]]) -> Future[list[Translation]]:
             self._first = done[0]
             self._count(0, self._first)
-            between = replace(asked, texts=[translation.text for translation in self._first])
+            between = replace(request, texts=[translation.text for translation in self._first])
             options = _with_markups(self._legs.last, self._markups_between())
 
             def begin(translator: Translator) -> Future[list[Translation]]:
@@ -90,7 +90,7 @@ class PivotedRequest:
             return when_all_done([last], self._end)
 
         return when_all_done(
-            [self._bundles.start(self._route.bundles[0], asked, begin_first)], go_on
+            [self._bundles.start(self._route.bundles[0], request, begin_first)], go_on
         )
 
     def joined(self, last: Sequence[Translation]) -> list[Translation]:

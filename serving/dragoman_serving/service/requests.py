@@ -50,7 +50,7 @@ class Planned:
 
 
 @dataclass(eq=False)
-class Wanted:
+class ParsedOptions:
     """The parsed options of requests. Requests with equal options share it, also across threads.
 
     Attributes:
@@ -69,7 +69,7 @@ class Wanted:
 
 
 @dataclass
-class Asked:
+class ParsedRequest:
     """A parsed request. `shape` is the shape of the tensor with its texts.
 
     `targets` are given translations of the texts, only for the model `score`.
@@ -77,11 +77,11 @@ class Asked:
 
     texts: list[str]
     shape: tuple[int, ...]
-    wanted: Wanted
+    wanted: ParsedOptions
     urgency: Urgency
     targets: tuple[str, ...] = ()
 
-    def by_languages(self) -> list[tuple[list[int], Asked]]:
+    def by_languages(self) -> list[tuple[list[int], ParsedRequest]]:
         """Returns a request for each pair of languages, with the indices of its texts.
 
         Raises:
@@ -106,7 +106,7 @@ class Asked:
             for languages, indices in rows.items()
         ]
 
-    def _part(self, indices: Sequence[int], languages: Mapping[str, str]) -> Asked:
+    def _part(self, indices: Sequence[int], languages: Mapping[str, str]) -> ParsedRequest:
         options = {**self.wanted.options, **languages}
         return replace(
             self,
@@ -122,7 +122,7 @@ class RequestReader:
     def __init__(self, rules: RequestRules) -> None:
         """Start with an empty cache."""
         self._rules = rules
-        self._known: dict[bytes, Wanted] = {}
+        self._known: dict[bytes, ParsedOptions] = {}
 
     def __len__(self) -> int:
         """Number of cached options."""
@@ -130,7 +130,7 @@ class RequestReader:
 
     def read(
         self, request: Request, trace: RequestTrace | None = None, needs_texts: bool = True
-    ) -> Asked:
+    ) -> ParsedRequest:
         """Returns the texts, options and urgency of a request.
 
         Args:
@@ -146,14 +146,14 @@ class RequestReader:
         # Before the options: Triton reads a misspelt name of the texts as an option.
         if needs_texts and TEXT not in [tensor.name for tensor in request.texts]:
             raise InvalidRequest(f"{TEXT} is missing")
-        wanted = self._known.get(request.options)
-        if wanted is None:
-            wanted = self._wanted(RequestOptions.unpack(request.options))
+        parsed_options = self._known.get(request.options)
+        if parsed_options is None:
+            parsed_options = self._parsed_options(RequestOptions.unpack(request.options))
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             if len(request.options) <= _MOST_KNOWN_BYTES:
-                self._known[request.options] = wanted
-        urgency = self._urgency(wanted, request.timeout_us, trace)
+                self._known[request.options] = parsed_options
+        urgency = self._urgency(parsed_options, request.timeout_us, trace)
         texts: list[str] = []
         targets: tuple[str, ...] = ()
         shape: tuple[int, ...] = (0,)
@@ -166,9 +166,9 @@ class RequestReader:
                 targets = tuple(
                     _decode(value, "target", index) for index, value in enumerate(values)
                 )
-        return Asked(texts, shape, wanted, urgency, targets)
+        return ParsedRequest(texts, shape, parsed_options, urgency, targets)
 
-    def _wanted(self, given: RequestOptions) -> Wanted:
+    def _parsed_options(self, given: RequestOptions) -> ParsedOptions:
         options: dict[str, Any] = {
             name: value
             for name, value in given.parameters.items()
@@ -178,7 +178,7 @@ class RequestReader:
             options[tensor.name] = _option(tensor.name, _values(tensor))
         timeout_us = given.parameters.get(_TIMEOUT) or None
         priority = self._priority(given.parameters.get(_PRIORITY))
-        return Wanted(options, given.outputs, timeout_us, priority)
+        return ParsedOptions(options, given.outputs, timeout_us, priority)
 
     def _priority(self, given: Any) -> int:
         if given is None:
@@ -193,16 +193,18 @@ class RequestReader:
             )
         return given
 
-    def _urgency(self, wanted: Wanted, timeout_us: Any, trace: RequestTrace | None) -> Urgency:
-        if wanted.timeout_us is not None:
-            timeout_us = wanted.timeout_us
+    def _urgency(
+        self, parsed_options: ParsedOptions, timeout_us: Any, trace: RequestTrace | None
+    ) -> Urgency:
+        if parsed_options.timeout_us is not None:
+            timeout_us = parsed_options.timeout_us
         if type(timeout_us) is not int or timeout_us < 0:
             raise InvalidRequest(
                 f"option {_TIMEOUT} is {timeout_us!r}: give microseconds", option=_TIMEOUT
             )
         longest_s = self._rules.deadline_s
         allowed_s = min(timeout_us / 1e6, longest_s) if timeout_us else longest_s
-        return Urgency(wanted.priority, time.monotonic() + allowed_s, trace)
+        return Urgency(parsed_options.priority, time.monotonic() + allowed_s, trace)
 
 
 def _values(tensor: Tensor) -> list[Any]:

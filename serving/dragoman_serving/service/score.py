@@ -11,7 +11,7 @@ from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
-from dragoman_serving.service.requests import Asked
+from dragoman_serving.service.requests import ParsedRequest
 from dragoman_serving.service.served_model import OneAnswerModel
 from dragoman_serving.translation.translator import Submitted, Translator
 
@@ -19,9 +19,11 @@ from dragoman_serving.translation.translator import Submitted, Translator
 class ScoreModel(OneAnswerModel[Assessment]):
     """See `Model`."""
 
-    def begin(self, translator: Translator, asked: Asked) -> Submitted[Assessment]:
+    def begin(self, translator: Translator, request: ParsedRequest) -> Submitted[Assessment]:
         """See `OneAnswerModel`."""
-        return translator.score(asked.texts, asked.targets, asked.wanted.options, asked.urgency)
+        return translator.score(
+            request.texts, request.targets, request.wanted.options, request.urgency
+        )
 
     def answer(
         self, assessments: list[Assessment], plan: ScoringPlan, form: Form, bundle: str

@@ -20,13 +20,13 @@ from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.requests import Asked, RequestReader, RequestRules
+from dragoman_serving.service.requests import ParsedRequest, RequestReader, RequestRules
 from dragoman_serving.translation.translator import Submitted, Translator
 
 Send = Callable[[bytes], None]
 """Sends a frame to the client."""
 
-_Found = TypeVar("_Found")
+_PerText = TypeVar("_PerText")
 _Result = TypeVar("_Result")
 
 
@@ -94,7 +94,7 @@ class UnderWay:
         """Identity of the bundle."""
 
 
-class OneAnswerModel(Model, Generic[_Found]):
+class OneAnswerModel(Model, Generic[_PerText]):
     """A model that answers each request once."""
 
     def __init__(self, rules: RequestRules, send: Send, bundles: Bundles) -> None:
@@ -109,19 +109,21 @@ class OneAnswerModel(Model, Generic[_Found]):
         self._send, self._bundles = send, bundles
 
     @abstractmethod
-    def begin(self, translator: Translator, asked: Asked) -> Submitted[_Found]:
+    def begin(self, translator: Translator, request: ParsedRequest) -> Submitted[_PerText]:
         """Start answering a request."""
 
     @abstractmethod
-    def answer(self, outcomes: list[_Found], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
+    def answer(
+        self, outcomes: list[_PerText], plan: ScoringPlan, form: Form, bundle: str
+    ) -> Answer:
         """Returns the answer of a bundle to a successful request."""
 
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
-            asked = self._reader.read(request, trace)
+            parsed = self._reader.read(request, trace)
             bundles = self._bundles
-            parts = asked.by_languages()
+            parts = parsed.by_languages()
             routes = [_renumbered(indices, bundles.route, part) for indices, part in parts]
             if len(routes) > 1 and (
                 routes[0].languages
@@ -133,10 +135,10 @@ class OneAnswerModel(Model, Generic[_Found]):
                     "language",
                 )
             fallbacks = _fallbacks(parts, routes)
-            form = Form(request.number, asked.wanted.outputs, asked.shape, fallbacks)
+            form = Form(request.number, parsed.wanted.outputs, parsed.shape, fallbacks)
             under_way = UnderWay(form, trace, request.id)
             if routes[0].languages:
-                future = self._start_pivoted(bundles, routes[0], asked, under_way)
+                future = self._start_pivoted(bundles, routes[0], parsed, under_way)
             else:
                 future = self._start(bundles, routes[0].bundles[0], parts, under_way)
         except Exception as error:  # one request's error must not reach the others
@@ -150,11 +152,11 @@ class OneAnswerModel(Model, Generic[_Found]):
         self,
         bundles: Bundles,
         bundle: Bundle,
-        parts: Sequence[tuple[list[int], Asked]],
+        parts: Sequence[tuple[list[int], ParsedRequest]],
         under_way: UnderWay,
-    ) -> Future[list[_Found]]:
-        def begin(translator: Translator) -> Future[list[_Found]]:
-            begun: list[Submitted[_Found]] = []
+    ) -> Future[list[_PerText]]:
+        def begin(translator: Translator) -> Future[list[_PerText]]:
+            begun: list[Submitted[_PerText]] = []
             try:
                 for indices, part in parts:
                     begun.append(_renumbered(indices, self.begin, translator, part))
@@ -169,7 +171,7 @@ class OneAnswerModel(Model, Generic[_Found]):
                 submitted.future.add_done_callback(partial(_renumber_error, indices))
             return when_all_done([submitted.future for submitted in begun], join)
 
-        def join(of_parts: list[list[_Found]]) -> list[_Found]:
+        def join(of_parts: list[list[_PerText]]) -> list[_PerText]:
             indices = (index for of_part, _ in parts for index in of_part)
             by_index = dict(zip(indices, itertools.chain.from_iterable(of_parts), strict=True))
             return [by_index[index] for index in sorted(by_index)]
@@ -177,15 +179,15 @@ class OneAnswerModel(Model, Generic[_Found]):
         return bundles.start(bundle, parts[0][1], begin)
 
     def _start_pivoted(
-        self, _bundles: Bundles, route: Route, _asked: Asked, _under_way: UnderWay
-    ) -> Future[list[_Found]]:
+        self, _bundles: Bundles, route: Route, _request: ParsedRequest, _under_way: UnderWay
+    ) -> Future[list[_PerText]]:
         """Start answering a request through a pivot language."""
         source, _, target = route.languages
         raise InvalidRequest(
             f"no model translates from {source!r} into {target!r} directly", "language"
         )
 
-    def _answer(self, under_way: UnderWay, done: Future[list[_Found]]) -> None:
+    def _answer(self, under_way: UnderWay, done: Future[list[_PerText]]) -> None:
         try:
             failure = outcome_error(done)
             if failure is not None or under_way.plan is None:
@@ -205,7 +207,7 @@ class OneAnswerModel(Model, Generic[_Found]):
 
 
 def _fallbacks(
-    parts: Sequence[tuple[Sequence[int], Asked]], routes: Sequence[Route]
+    parts: Sequence[tuple[Sequence[int], ParsedRequest]], routes: Sequence[Route]
 ) -> list[tuple[str, ...]]:
     """The fallbacks of each text's languages."""
     by_text: dict[int, tuple[str, ...]] = {}

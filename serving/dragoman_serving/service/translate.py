@@ -19,7 +19,7 @@ from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.service.pivoted_request import PivotedRequest
-from dragoman_serving.service.requests import Asked, Planned, RequestRules
+from dragoman_serving.service.requests import ParsedRequest, Planned, RequestRules
 from dragoman_serving.service.served_model import OneAnswerModel, UnderWay
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Submitted, Translator
@@ -42,18 +42,18 @@ class TranslateModel(OneAnswerModel[Translation]):
         super().__init__(rules, connection.send, bundles)
         self._reporter = FigureReporter(bundles, connection) if reports else None
 
-    def begin(self, translator: Translator, asked: Asked) -> Submitted[Translation]:
+    def begin(self, translator: Translator, request: ParsedRequest) -> Submitted[Translation]:
         """See `OneAnswerModel`."""
-        return translator.begin(asked.texts, _plan(translator, asked), asked.urgency)
+        return translator.begin(request.texts, _plan(translator, request), request.urgency)
 
     def _start_pivoted(
-        self, bundles: Bundles, route: Route, asked: Asked, under_way: UnderWay
+        self, bundles: Bundles, route: Route, request: ParsedRequest, under_way: UnderWay
     ) -> Future[list[Translation]]:
         """See `OneAnswerModel`."""
-        pivoted = PivotedRequest(bundles, route, asked, TRANSLATE)
+        pivoted = PivotedRequest(bundles, route, request, TRANSLATE)
 
         def begin(
-            translator: Translator, between: Asked, options: Mapping[str, Any]
+            translator: Translator, between: ParsedRequest, options: Mapping[str, Any]
         ) -> Future[list[Translation]]:
             begun = translator.submit(between.texts, options, between.urgency)
             outputs = begun.plan.outputs | frozenset(DETECTED_OUTPUTS if route.detected else ())
@@ -75,13 +75,13 @@ class TranslateModel(OneAnswerModel[Translation]):
             self._reporter.close()
 
 
-def _plan(translator: Translator, asked: Asked) -> SearchPlan:
+def _plan(translator: Translator, request: ParsedRequest) -> SearchPlan:
     """The plan of a request; a cached one if the request before had the same options."""
-    wanted, is_lone = asked.wanted, len(asked.texts) == 1
-    known = wanted.planned
+    parsed_options, is_lone = request.wanted, len(request.texts) == 1
+    known = parsed_options.planned
     if is_lone and known is not None and known.by() is translator:
         return known.plan
-    plan = translator.plan(wanted.options, len(asked.texts))
+    plan = translator.plan(parsed_options.options, len(request.texts))
     if is_lone and not plan.draws_seed:
-        wanted.planned = Planned(plan, weakref.ref(translator))
+        parsed_options.planned = Planned(plan, weakref.ref(translator))
     return plan

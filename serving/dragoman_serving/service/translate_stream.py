@@ -20,7 +20,7 @@ from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.pivoted_request import PivotedRequest
-from dragoman_serving.service.requests import Asked, RequestRules
+from dragoman_serving.service.requests import ParsedRequest, RequestRules
 from dragoman_serving.service.served_model import Model
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
@@ -75,12 +75,12 @@ class TranslateStreamModel(Model):
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
-            asked = self._reader.read(request, trace)
-            if len(asked.texts) != 1:
-                raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            form = Form(request.number, asked.wanted.outputs, asked.shape)
+            parsed = self._reader.read(request, trace)
+            if len(parsed.texts) != 1:
+                raise InvalidRequest(f"text_input has {len(parsed.texts)} texts: give one")
+            form = Form(request.number, parsed.wanted.outputs, parsed.shape)
             growing = _Growing(form, trace, request.id)
-            future = self._start(asked, growing)
+            future = self._start(parsed, growing)
         except Exception as error:  # one request's error must not reach the others
             failure = of_stream_error(error, request.number, trace, request.id)
             self._connection.send(failure.pack())
@@ -88,13 +88,13 @@ class TranslateStreamModel(Model):
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._end, growing))
 
-    def _start(self, asked: Asked, growing: _Growing) -> Future[list[Translation]]:
+    def _start(self, request: ParsedRequest, growing: _Growing) -> Future[list[Translation]]:
         bundles = self._bundles
-        route = bundles.route(asked)
-        fallbacks = [route.language_fallbacks(asked.wanted.options)]
+        route = bundles.route(request)
+        fallbacks = [route.language_fallbacks(request.wanted.options)]
         growing.form = replace(growing.form, language_fallbacks=fallbacks)
         if route.languages:
-            growing.pivoted = PivotedRequest(bundles, route, asked, STREAM)
+            growing.pivoted = PivotedRequest(bundles, route, request, STREAM)
             if route.detected:
                 growing.outputs = frozenset(DETECTED_OUTPUTS)
             return growing.pivoted.start(
@@ -102,24 +102,24 @@ class TranslateStreamModel(Model):
                     translator, between, options, growing
                 )
             )
-        options = asked.wanted.options
+        options = request.wanted.options
         return bundles.start(
             route.bundles[0],
-            asked,
-            lambda translator: self._begin(translator, asked, options, growing),
+            request,
+            lambda translator: self._begin(translator, request, options, growing),
         )
 
     def _begin(
         self,
         translator: Translator,
-        asked: Asked,
+        request: ParsedRequest,
         options: Mapping[str, Any],
         growing: _Growing,
     ) -> Future[list[Translation]]:
         growing.bundle = growing.pivoted.bundle if growing.pivoted else translator.manifest.identity
         stream = translator.stream(
-            *(asked.texts[0], options),
-            *(lambda: self._look_at(growing), asked.urgency),
+            *(request.texts[0], options),
+            *(lambda: self._look_at(growing), request.urgency),
         )
         growing.stream, growing.has_begun = stream, True
         self._look_at(growing)  # updates may have come before the stream was set

@@ -40,7 +40,7 @@ from dragoman_serving.translation.translation import (
     written,
 )
 
-_Found = TypeVar("_Found")
+_PerText = TypeVar("_PerText")
 _NO_OPTIONS: Mapping[str, Any] = {}
 _FEW_CODES = 64
 """More codes are placed in a separate thread: each takes about half a millisecond, during which the
@@ -50,11 +50,11 @@ _Outcome = list[Translation] | Future[list[Translation]]
 
 
 @dataclass(frozen=True)
-class Submitted(Generic[_Found]):
+class Submitted(Generic[_PerText]):
     """A running request: its resolved options, and the future of its results, one per text."""
 
     plan: ScoringPlan
-    future: Future[list[_Found]]
+    future: Future[list[_PerText]]
     """Cancelling it cancels the request."""
 
 

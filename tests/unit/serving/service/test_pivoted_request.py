@@ -26,7 +26,7 @@ from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.pivoted_request import PivotedRequest
-from dragoman_serving.service.requests import Asked, Wanted
+from dragoman_serving.service.requests import ParsedOptions, ParsedRequest
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
@@ -386,15 +386,15 @@ def test_cancellation_and_deadline_reach_the_second_leg_and_sentences_are_counte
 
 def test_sentences_of_both_legs_are_counted(folders: list[Path]) -> None:
     bundles = Bundles(folders[:2], EngineSettings(), ModelsToServe(pivot="en"), lambda _: None)
-    wanted = Wanted(dict(GERMAN_TO_FRENCH), (), None, 0)
-    asked = Asked(TEXTS, (len(TEXTS),), wanted, DEFAULT_URGENCY)
+    wanted = ParsedOptions(dict(GERMAN_TO_FRENCH), (), None, 0)
+    asked = ParsedRequest(TEXTS, (len(TEXTS),), wanted, DEFAULT_URGENCY)
     try:
         request = PivotedRequest(bundles, bundles.route(asked), asked, TRANSLATE)
         future = request.start(lambda one, a, options: one.submit(a.texts, options).future)
         last = future.result(WAIT_S)
         counted = [one.record.pivoted for one in bundles.keeper.residents]
         assert counted == [3, sum(one.sentences for one in last)]
-        direct = replace(asked, wanted=Wanted(dict(TO_ENGLISH), (), None, 0))
+        direct = replace(asked, wanted=ParsedOptions(dict(TO_ENGLISH), (), None, 0))
         bundles.start(bundles.route(direct).bundles[0], direct, _to_english).result(WAIT_S)
         assert counted == [one.record.pivoted for one in bundles.keeper.residents]
     finally:
