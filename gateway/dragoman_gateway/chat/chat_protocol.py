@@ -178,7 +178,11 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def _finish_reason(translations: Sequence[Translation]) -> str:
-    return "length" if any(one.finish_reason == "length" for one in translations) else "stop"
+    return (
+        "length"
+        if any(translation.finish_reason == "length" for translation in translations)
+        else "stop"
+    )
 
 
 def _usage(translations: Sequence[Translation]) -> dict[str, int]:

@@ -192,10 +192,10 @@ def network_of(address: str) -> str:
     if ":" not in address:
         return address
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    assert isinstance(found, ipaddress.IPv6Address)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((found, _SITE_BITS), strict=False))
+    assert isinstance(ip, ipaddress.IPv6Address)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(ipaddress.ip_network((ip, _SITE_BITS), strict=False))

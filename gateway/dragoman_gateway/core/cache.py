@@ -107,11 +107,11 @@ class CacheKeys:
             terms: terms of the glossary that may occur in it.
             prefix: prefix of its translation.
         """
-        found = self._begin.copy()
+        hasher = self._begin.copy()
         pairs = json.dumps(sorted(terms.items()), ensure_ascii=False) if terms else ""
         given = "" if prefix is None else f"={prefix}"
-        _feed(found, *(part.encode() for part in (*direction, pairs, given, text)))
-        return found.digest()
+        _feed(hasher, *(part.encode() for part in (*direction, pairs, given, text)))
+        return hasher.digest()
 
 
 def fingerprint(info: ServerInfo) -> bytes:

@@ -56,7 +56,7 @@ class Caller:
 
     def obeying(self, cache_control: str) -> Caller:
         """Returns the caller with a header `Cache-Control` applied: `no-store` disables caching."""
-        named = [one.strip().lower() for one in cache_control.split(",")]
+        named = [directive.strip().lower() for directive in cache_control.split(",")]
         return replace(self, caches=False) if "no-store" in named else self
 
     def check_owns(self, what: str) -> None:

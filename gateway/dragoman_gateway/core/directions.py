@@ -101,7 +101,7 @@ class Directions:
         """
         self.check()
         try:
-            found = self._detected(sample)
+            direction = self._detected(sample)
         except OtherLanguage as error:
             raise untranslated(
                 "the document",
@@ -112,15 +112,15 @@ class Directions:
             ) from error
         except DragomanError as error:
             raise InvalidInput(*Refusal.of(error)) from error
-        assert found is not None
-        if found.stays:
+        assert direction is not None
+        if direction.stays:
             raise InvalidInput(
                 f"the document seems to be in {self._target!r} already, the target language; "
                 f"if this is wrong, give {source_field}",
                 "language",
                 "source_language",
             )
-        return found
+        return direction
 
     def _sources(self, target: str | None) -> list[str]:
         """Returns the languages that are translated into a target language."""
@@ -141,14 +141,14 @@ class Directions:
             return usual
         if not text.strip():
             return replace(usual, detected=_UNDETECTED)
-        found = detect_source(text, self._sources(target), target)
-        stays = found.language == target
-        direction = usual if stays else self._trained(found.language, target)
+        detected = detect_source(text, self._sources(target), target)
+        stays = detected.language == target
+        direction = usual if stays else self._trained(detected.language, target)
         if direction is None:
             return None
         # Rounded to float32, as the server sends it.
-        probability = struct.unpack("f", struct.pack("f", found.probability))[0]
-        return replace(direction, detected=Detected(found.language, probability))
+        probability = struct.unpack("f", struct.pack("f", detected.probability))[0]
+        return replace(direction, detected=Detected(detected.language, probability))
 
     def _trained(self, source: str | None, target: str | None) -> Direction | None:
         """Returns the server's first direction with these languages."""

@@ -106,14 +106,18 @@ class Glossaries:
         """
         caller.check_owns(_STORED)
         name = _checked_name(name)
-        directions = [(one.source_language, one.target_language) for one in dictionaries]
+        directions = [
+            (dictionary.source_language, dictionary.target_language) for dictionary in dictionaries
+        ]
         for number, direction in enumerate(directions):
             if direction in directions[:number]:
                 raise InvalidInput(f"two dictionaries from {direction[0]} into {direction[1]}")
         if len(dictionaries) > _MOST_DICTIONARIES:
             raise TooLarge(f"a glossary has at most {_MOST_DICTIONARIES} dictionaries")
         # In a thread: 100,000 entries take 0.3 s.
-        written = [await asyncio.to_thread(self._written, one) for one in dictionaries]
+        written = [
+            await asyncio.to_thread(self._written, dictionary) for dictionary in dictionaries
+        ]
         glossary_id, created = str(uuid.uuid4()), datetime.now(UTC).replace(microsecond=0)
         most = self._settings.glossaries_per_owner
 
@@ -139,7 +143,7 @@ class Glossaries:
         def read(connection: sqlite3.Connection) -> list[Glossary]:
             ids = "SELECT id FROM glossaries WHERE owner = ? ORDER BY created, rowid"
             rows = connection.execute(ids, (caller.owner,)).fetchall()
-            return [_glossary(connection, caller, one) for (one,) in rows]
+            return [_glossary(connection, caller, glossary_id) for (glossary_id,) in rows]
 
         return await self._store.read(read, is_long=True)
 
@@ -154,10 +158,11 @@ class Glossaries:
         glossary, written = await self._store.read(read, is_long=True)
         if not entries:
             return glossary
-        parsed = await asyncio.to_thread(lambda: [json.loads(one) for one in written])
+        parsed = await asyncio.to_thread(lambda: [json.loads(text) for text in written])
         pairs = zip(glossary.dictionaries, parsed, strict=True)
         return replace(
-            glossary, dictionaries=tuple(replace(one, entries=terms) for one, terms in pairs)
+            glossary,
+            dictionaries=tuple(replace(dictionary, entries=terms) for dictionary, terms in pairs),
         )
 
     async def rename(self, caller: Caller, glossary_id: str, name: str) -> Glossary:
@@ -166,8 +171,8 @@ class Glossaries:
         name = _checked_name(name)
 
         def work(connection: sqlite3.Connection) -> Glossary:
-            found = _own(connection, caller, glossary_id)
-            connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, found))
+            stored_id = _own(connection, caller, glossary_id)
+            connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, stored_id))
             return _glossary(connection, caller, glossary_id)
 
         return await self._store.write(work)
@@ -200,17 +205,17 @@ class Glossaries:
         """Store a dictionary; None: it was merged with another version than the stored one."""
 
         def work(connection: sqlite3.Connection) -> Glossary | None:
-            found = _own(connection, caller, glossary_id)
+            stored_id = _own(connection, caller, glossary_id)
             if merge:
-                stored = _entries(connection, found, *row[:2])
+                stored = _entries(connection, stored_id, *row[:2])
                 if (stored and stored[1]) != version:
                     return None
-            _put(connection, found, row)
+            _put(connection, stored_id, row)
             self._check_bytes(connection, caller)
             counted = "SELECT count(*) FROM dictionaries WHERE glossary_id = ?"
-            if connection.execute(counted, (found,)).fetchone()[0] > _MOST_DICTIONARIES:
+            if connection.execute(counted, (stored_id,)).fetchone()[0] > _MOST_DICTIONARIES:
                 raise TooLarge(f"a glossary has at most {_MOST_DICTIONARIES} dictionaries")
-            return _glossary(connection, caller, found)
+            return _glossary(connection, caller, stored_id)
 
         return await self._store.write(work)
 
@@ -221,15 +226,15 @@ class Glossaries:
         caller.check_owns(_STORED)
 
         def work(connection: sqlite3.Connection) -> None:
-            found = _own(connection, caller, glossary_id)
+            stored_id = _own(connection, caller, glossary_id)
             removed = connection.execute(
                 "DELETE FROM dictionaries WHERE glossary_id = ? AND source_language = ? "
                 "AND target_language = ?",
-                (found, source_language, target_language),
+                (stored_id, source_language, target_language),
             )
             if not removed.rowcount:
                 raise NotFound(
-                    f"glossary {found} has no dictionary from {source_language[:40]!r} into "
+                    f"glossary {stored_id} has no dictionary from {source_language[:40]!r} into "
                     f"{target_language[:40]!r}"
                 )
 
@@ -240,9 +245,9 @@ class Glossaries:
         caller.check_owns(_STORED)
 
         def work(connection: sqlite3.Connection) -> None:
-            found = _own(connection, caller, glossary_id)
-            connection.execute("DELETE FROM dictionaries WHERE glossary_id = ?", (found,))
-            connection.execute("DELETE FROM glossaries WHERE id = ?", (found,))
+            stored_id = _own(connection, caller, glossary_id)
+            connection.execute("DELETE FROM dictionaries WHERE glossary_id = ?", (stored_id,))
+            connection.execute("DELETE FROM glossaries WHERE id = ?", (stored_id,))
 
         await self._store.write(work)
 
@@ -250,8 +255,8 @@ class Glossaries:
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str]
     ) -> list[str]:
         """Returns the ids of the glossaries with a dictionary for a direction."""
-        found = await self._dictionaries(caller, glossary_ids, direction)
-        return [row[0] for row in found if row is not None]
+        rows = await self._dictionaries(caller, glossary_ids, direction)
+        return [row[0] for row in rows if row is not None]
 
     async def terms(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str], strict: bool
@@ -267,9 +272,9 @@ class Glossaries:
         Raises:
             InvalidInput: a required dictionary is missing.
         """
-        found = await self._dictionaries(caller, glossary_ids, direction)
+        rows = await self._dictionaries(caller, glossary_ids, direction)
         indexes = []
-        for glossary_id, row in zip(glossary_ids, found, strict=True):
+        for glossary_id, row in zip(glossary_ids, rows, strict=True):
             if row is not None:
                 indexes.append(await self._index(*row))
             elif strict:
@@ -287,7 +292,9 @@ class Glossaries:
             return []
         caller.check_owns(_STORED)
         return await self._store.read(
-            lambda db: [_fitting(db, caller, one, direction) for one in glossary_ids],
+            lambda db: [
+                _fitting(db, caller, glossary_id, direction) for glossary_id in glossary_ids
+            ],
             is_long=True,
         )
 
@@ -382,13 +389,13 @@ def _checked_name(name: str) -> str:
 
 def _own(connection: sqlite3.Connection, caller: Caller, glossary_id: str) -> str:
     """Returns the id of a glossary of the caller."""
-    found = connection.execute(
+    row = connection.execute(
         "SELECT id FROM glossaries WHERE id = ? AND owner = ?",
         (_folded_id(glossary_id), caller.owner),
     ).fetchone()
-    if found is None:
+    if row is None:
         raise NotFound(f"there is no glossary {glossary_id[:60]!r}")
-    return str(found[0])
+    return str(row[0])
 
 
 def _folded_id(glossary_id: str) -> str:
@@ -396,17 +403,17 @@ def _folded_id(glossary_id: str) -> str:
 
 
 def _glossary(connection: sqlite3.Connection, caller: Caller, glossary_id: str) -> Glossary:
-    found = _own(connection, caller, glossary_id)
+    stored_id = _own(connection, caller, glossary_id)
     name, created = connection.execute(
-        "SELECT name, created FROM glossaries WHERE id = ?", (found,)
+        "SELECT name, created FROM glossaries WHERE id = ?", (stored_id,)
     ).fetchone()
     rows = connection.execute(
         "SELECT source_language, target_language, entry_count FROM dictionaries "
         "WHERE glossary_id = ? ORDER BY rowid",
-        (found,),
+        (stored_id,),
     )
     return Glossary(
-        found,
+        stored_id,
         name,
         datetime.fromisoformat(created),
         tuple(Dictionary(src, tgt, None, count) for src, tgt, count in rows),
@@ -448,13 +455,13 @@ def _fitting(
     connection: sqlite3.Connection, caller: Caller, glossary_id: str, direction: tuple[str, str]
 ) -> tuple[str, int, str] | None:
     """Returns a glossary's id, and row and version of its dictionary for a direction, or None."""
-    found = _own(connection, caller, glossary_id)
+    stored_id = _own(connection, caller, glossary_id)
     rows = connection.execute(
         "SELECT source_language, target_language, rowid, version FROM dictionaries "
         "WHERE glossary_id = ?",
-        (found,),
+        (stored_id,),
     )
     for src, tgt, row, version in rows:
         if (fold_language(src, direction[:1]), fold_language(tgt, direction[1:])) == direction:
-            return found, row, version
+            return stored_id, row, version
     return None

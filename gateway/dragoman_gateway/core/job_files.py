@@ -107,14 +107,14 @@ class JobFiles:
         except BlockingIOError:
             self.close()
             raise FolderInUse(str(self._folder)) from None
-        found = []
+        records = []
         for folder in self._folder.iterdir():
             if _ID.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
                 try:
-                    found.append(_read(folder))
+                    records.append(_read(folder))
                 except (OSError, ValueError) as error:
                     _LOG.warning("document %s is skipped: %s", folder.name, type(error).__name__)
-        return [record for record in found if record is not None]
+        return [record for record in records if record is not None]
 
     def close(self) -> None:
         """Unlock the folder."""
@@ -204,7 +204,7 @@ def _read(folder: Path) -> JobRecord | None:
     """
     path = folder / _RECORD
     if not path.exists():
-        if not {one.name for one in folder.iterdir()} <= {_SOURCE, _PARTIAL, _NEW_RECORD}:
+        if not {file.name for file in folder.iterdir()} <= {_SOURCE, _PARTIAL, _NEW_RECORD}:
             raise ValueError
         shutil.rmtree(folder)
         return None

@@ -128,16 +128,16 @@ class JobQueue:
 
         A caller has at most its share of all that are translated at the same time.
         """
-        busy = Counter(one.record.caller for one in self._translating)
+        busy = Counter(job.record.caller for job in self._translating)
         waiting = [
-            one
-            for one in self.jobs.values()
-            if one.record.state == "queued"
-            and (busy[one.record.caller] < self._share or one.record.caller == ANONYMOUS.name)
+            job
+            for job in self.jobs.values()
+            if job.record.state == "queued"
+            and (busy[job.record.caller] < self._share or job.record.caller == ANONYMOUS.name)
         ]
         return min(
             waiting,
-            key=lambda one: (busy[one.record.caller], one.record.created_s),
+            key=lambda job: (busy[job.record.caller], job.record.created_s),
             default=None,
         )
 
@@ -192,7 +192,7 @@ class JobQueue:
         """Remove expired documents."""
         while True:
             await asyncio.sleep(min(_SWEEP_S, self._settings.document_expiry_s / 4))
-            for job_id in [one.record.id for one in self.jobs.values() if one.is_expired]:
+            for job_id in [job.record.id for job in self.jobs.values() if job.is_expired]:
                 try:
                     await self.remove(job_id)
                 except Exception as error:

@@ -78,7 +78,7 @@ class _Asking:
         """Translate a portion; None stands for a refused text."""
         segments = portion.segments
         answers = await translate_segments(segments.texts, segments.markups, self._ask_until_done)
-        return [None if one is None else Answer(one.text, one.codes) for one in answers]
+        return [None if answer is None else Answer(answer.text, answer.codes) for answer in answers]
 
     async def _ask_until_done(
         self, texts: Sequence[str], markups: Sequence[Markup] | None
@@ -99,4 +99,6 @@ class _Asking:
             return await self._translations.translate_admitted(self._caller, texts[these], options)
 
         results = await isolate(len(texts), send)
-        return [one if isinstance(one, Translation) else None for one in results]
+        return [
+            translation if isinstance(translation, Translation) else None for translation in results
+        ]

@@ -132,14 +132,14 @@ class Jobs:
         self._submitted[upload] = caller.name
         try:
             path = self._queue.files.source(upload.job_id)
-            found = await self._readers.inspect(caller.name, path, upload.size_bytes, name, options)
-            options |= await self._languages_of(found, options, source_field)
-            if found.form != "text":
-                check_marked_options(options, f"a document in {found.form}")
+            facts = await self._readers.inspect(caller.name, path, upload.size_bytes, name, options)
+            options |= await self._languages_of(facts, options, source_field)
+            if facts.form != "text":
+                check_marked_options(options, f"a document in {facts.form}")
             if options.get("glossary_ids"):
                 await self._translations.check_glossaries(caller, options)
             # At least one character, so that empty documents count too.
-            async with self._access.admitted(caller, max(1, found.characters)):
+            async with self._access.admitted(caller, max(1, facts.characters)):
                 now_s = time.time()
                 record = JobRecord(
                     id=upload.job_id,
@@ -149,12 +149,12 @@ class Jobs:
                     file_name=name,
                     options=options,
                     state="queued",
-                    characters=found.characters,
+                    characters=facts.characters,
                     size_bytes=upload.size_bytes,
                     created_s=now_s,
                     expires_s=now_s + max(_LONGEST_WORK_S, self._settings.document_expiry_s),
                     is_limited=caller.limits != NO_LIMITS,
-                    form=found.form,
+                    form=facts.form,
                 )
                 await asyncio.to_thread(self._queue.files.write, record)
             upload.keep()
@@ -163,15 +163,15 @@ class Jobs:
             del self._submitted[upload]
 
     async def _languages_of(
-        self, found: DocumentFacts, options: Mapping[str, Any], source_field: str
+        self, facts: DocumentFacts, options: Mapping[str, Any], source_field: str
     ) -> Mapping[str, str]:
         """Returns the language options that a document needs and its request does not set."""
-        detects = str(options.get("source_language")).lower() == AUTO and found.sample.strip()
+        detects = str(options.get("source_language")).lower() == AUTO and facts.sample.strip()
         # Bilingual files contain the target language.
-        lacks_target = found.form != "text" and "target_language" not in options
+        lacks_target = facts.form != "text" and "target_language" not in options
         if not (detects or lacks_target):
             return {}
-        return await self._translations.languages_of(found.sample, options, source_field)
+        return await self._translations.languages_of(facts.sample, options, source_field)
 
     async def get(self, caller: Caller, job_id: str, wait_s: float = 0.0) -> Job:
         """Returns a job; waits up to `wait_s` seconds until it is done."""
@@ -190,8 +190,12 @@ class Jobs:
             KeyMissing: the caller has no key; it can reach a document only by its id.
         """
         caller.check_owns("lists of documents")
-        own = [one for one in self._queue.jobs.values() if one.record.owner == caller.owner]
-        return [one.job for one in sorted(own, key=lambda one: -one.record.created_s)]
+        own = [
+            running for running in self._queue.jobs.values() if running.record.owner == caller.owner
+        ]
+        return [
+            running.job for running in sorted(own, key=lambda running: -running.record.created_s)
+        ]
 
     async def result(self, caller: Caller, job_id: str) -> Path:
         """Returns the path of the translated file.
@@ -229,7 +233,7 @@ class Jobs:
         settings = self._settings
         if size_bytes > settings.file_bytes:
             raise TooLarge(f"the document has more than {settings.file_bytes:,} bytes")
-        kept = [(one.record.caller, one.record.kept_bytes) for one in self._queue.jobs.values()]
+        kept = [(job.record.caller, job.record.kept_bytes) for job in self._queue.jobs.values()]
         # A translation is about as large as its document.
         kept += [(name, 2 * upload.size_bytes) for upload, name in self._submitted.items()]
         own = [kept_bytes for name, kept_bytes in kept if name == caller.name]

@@ -122,10 +122,10 @@ def get_key(connection: sqlite3.Connection, key_id: str) -> Key:
     Raises:
         UsageError: there is no such key.
     """
-    found = _find(connection, "id = ?", key_id)
-    if found is None:
+    key = _find(connection, "id = ?", key_id)
+    if key is None:
         raise UsageError(f"there is no key {key_id[:40]!r}: see dragoman keys list")
-    return found
+    return key
 
 
 def limit_key(

@@ -36,7 +36,7 @@ class Languages:
     @classmethod
     def of(cls, info: ServerInfo) -> Self:
         """Take the languages from the server's information."""
-        direct = frozenset((one.source, one.target) for one in info.pairs if one.via is None)
+        direct = frozenset((pair.source, pair.target) for pair in info.pairs if pair.via is None)
         return cls(info.languages, frozenset(info.directions), direct)
 
     @property
@@ -64,9 +64,9 @@ class Languages:
         Raises:
             InvalidInput: the language is not supported.
         """
-        if (found := fold_language(written, among)) is None:
+        if (code := fold_language(written, among)) is None:
             raise InvalidInput(f"{what} {written[:40]!r} is not supported: give {', '.join(among)}")
-        return found
+        return code
 
     def begins_with_language(self, words: str) -> bool:
         """Whether a text begins with the English name of a language, or with one of the codes."""
@@ -155,7 +155,7 @@ def _codes() -> tuple[dict[str, str], dict[str, str]]:
     languages = {
         name.lower(): code
         for code, name in sorted(
-            names["languages"].items(), key=lambda one: (len(one[0]), one[0]), reverse=True
+            names["languages"].items(), key=lambda pair: (len(pair[0]), pair[0]), reverse=True
         )
     }
     details = {name.lower(): code for code, name in names["regions"].items()}

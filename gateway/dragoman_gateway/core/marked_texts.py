@@ -81,7 +81,7 @@ class MarkedTexts:
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
         if sum(map(len, texts)) + _CHARACTERS_OF_TEXT * len(texts) > _SHORT_CHARACTERS:
             read = await self._readers.read_texts(self._client, texts, self._form)
-            return [MarkedText(text, one) for text, one in zip(texts, read, strict=True)]
+            return [MarkedText(text, segments) for text, segments in zip(texts, read, strict=True)]
         return [self._read_here(index, text) for index, text in enumerate(texts)]
 
     async def write(
@@ -95,13 +95,16 @@ class MarkedTexts:
         }
         others = [index for index in range(len(texts)) if index not in written]
         if others:
-            found = await self._readers.write_texts(
+            translated = await self._readers.write_texts(
                 self._client,
                 [texts[index].written for index in others],
                 self._form,
-                [[marked.Answer(one.text, one.codes) for one in answers[i]] for i in others],
+                [
+                    [marked.Answer(answer.text, answer.codes) for answer in answers[i]]
+                    for i in others
+                ],
             )
-            written.update(zip(others, found, strict=True))
+            written.update(zip(others, translated, strict=True))
         return [written[index] for index in range(len(texts))]
 
     def _read_here(self, index: int, text: str) -> MarkedText:
@@ -142,8 +145,8 @@ async def translate_segments(
         InvalidInput: a text is refused.
     """
     # Segments without elements are sent like other texts, so that the cache can be used.
-    marked = [index for index, one in enumerate(markups) if one != Markup()]
-    plain = [index for index, one in enumerate(markups) if one == Markup()]
+    marked = [index for index, markup in enumerate(markups) if markup != Markup()]
+    plain = [index for index, markup in enumerate(markups) if markup == Markup()]
 
     async def ask_for(indices: Sequence[int]) -> Sequence[Answer]:
         these = [markups[index] for index in indices] if indices is marked else None
@@ -180,14 +183,14 @@ async def translate_marked(
     Raises:
         InvalidInput: a text is refused.
     """
-    segments = [one for text in texts for one in text.segments.texts]
-    markups = [one for text in texts for one in text.segments.markups]
+    segments = [segment for text in texts for segment in text.segments.texts]
+    markups = [markup for text in texts for markup in text.segments.markups]
     owners = [index for index, text in enumerate(texts) for _ in text.segments.texts]
     try:
-        found = iter(await translate_segments(segments, markups, ask))
+        segment_answers = iter(await translate_segments(segments, markups, ask))
     except InvalidInput as error:
         raise _renumbered(error, owners) from error
-    answers = [[next(found) for _ in text.segments.texts] for text in texts]
+    answers = [[next(segment_answers) for _ in text.segments.texts] for text in texts]
     written = await marked_texts.write(texts, answers)
     return [joined(text, own) for text, own in zip(written, answers, strict=True)]
 
@@ -226,15 +229,19 @@ async def translate_by_direction(
     Raises:
         GatewayError: the request failed.
     """
-    directions = await translations.detected_directions([one.words for one in texts], options)
+    directions = await translations.detected_directions([text.words for text in texts], options)
     if directions is None:
         ask = asking(translations, caller, options, store=store)
         return await translate_marked(marked_texts, texts, ask)
-    answers = {i: joined(texts[i].written, ()) for i, one in enumerate(directions) if one.stays}
-    to_translate = {i: one.languages for i, one in enumerate(directions) if not one.stays}
+    answers = {
+        i: joined(texts[i].written, ()) for i, direction in enumerate(directions) if direction.stays
+    }
+    to_translate = {
+        i: direction.languages for i, direction in enumerate(directions) if not direction.stays
+    }
     for languages in dict.fromkeys(to_translate.values()):
         source, target = languages
-        indices = [i for i, one in to_translate.items() if one == languages]
+        indices = [i for i, pair in to_translate.items() if pair == languages]
         ask = asking(
             translations,
             caller,
@@ -242,10 +249,10 @@ async def translate_by_direction(
             store=store,
         )
         try:
-            found = await translate_marked(marked_texts, [texts[i] for i in indices], ask)
+            translated = await translate_marked(marked_texts, [texts[i] for i in indices], ask)
         except InvalidInput as error:
             raise _renumbered(error, indices) from error
-        answers.update(zip(indices, found, strict=True))
+        answers.update(zip(indices, translated, strict=True))
     wants_bundle = "return_bundle" in options
     return [
         finished(answers[index], direction, wants_bundle)

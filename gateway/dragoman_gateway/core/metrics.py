@@ -129,18 +129,18 @@ class EngineMetrics(Collector):
 
     def collect(self) -> list[Metric]:
         """Returns the metrics; see prometheus_client."""
-        found: dict[str, Metric] = {}
+        metrics: dict[str, Metric] = {}
         for figure in self._read():
             name, kind = figure.name, "gauge" if figure.is_gauge else "counter"
             if kind == "counter" and not name.endswith("_total"):
                 # One of a histogram's three series, in their order.
                 name, kind = name.rpartition("_")[0], "histogram"
             family = name.removesuffix("_total")
-            if name not in found:
-                found[name] = Metric(family, figure.description, kind)
+            if name not in metrics:
+                metrics[name] = Metric(family, figure.description, kind)
             labels = {**dict(figure.labels), "model": "translate"}
-            found[name].add_sample(figure.name, labels, figure.value)
-        return [*found.values()]
+            metrics[name].add_sample(figure.name, labels, figure.value)
+        return [*metrics.values()]
 
 
 def watch_cache(metrics: Metrics, counts: CacheCounts) -> None:

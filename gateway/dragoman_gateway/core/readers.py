@@ -122,7 +122,7 @@ class Readers:
         answers: Sequence[Sequence[Answer | None]],
     ) -> list[str]:
         """Write texts with translations of their segments."""
-        request = WriteTexts([*texts], form, [[*one] for one in answers])
+        request = WriteTexts([*texts], form, [[*text_answers] for text_answers in answers])
         size = sum(map(len, texts))
         written: list[str] = await self._call(client, request, list[str], size)
         return written

@@ -83,7 +83,7 @@ class ServerStatus:
     async def _ask(self) -> None:
         begin_s = time.monotonic()
         with client_errors():
-            found = await with_retries(self._translator.info)
-        if found != self.known:
-            self.known, self._fingerprint = found, fingerprint(found)
+            info = await with_retries(self._translator.info)
+        if info != self.known:
+            self.known, self._fingerprint = info, fingerprint(info)
         self._confirmed_s = begin_s

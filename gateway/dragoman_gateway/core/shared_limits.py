@@ -167,7 +167,7 @@ class RedisRateLimiter:
             *(limits.requests_per_minute, limits.characters_per_minute),
             *(limits.characters_per_month, limits.concurrent_requests),
         )
-        numbers = [_NO_LIMIT if one is None else one for one in bounds]
+        numbers = [_NO_LIMIT if bound is None else bound for bound in bounds]
         keys = _names(caller, month)
         sent: list[str | int] = [
             *numbers,
@@ -179,7 +179,7 @@ class RedisRateLimiter:
         ]
         try:
             async with asyncio.timeout(_ANSWER_S):
-                found: Sequence[Any] = await self._take(keys=keys, args=sent)
+                reply: Sequence[Any] = await self._take(keys=keys, args=sent)
         except self._errors as error:
             self._note_failure(error)
             if self._failed_s is not None:
@@ -188,12 +188,12 @@ class RedisRateLimiter:
         self._failed_s = None
         if self._lost:
             self._kept(self._end_lost())
-        refused = _REFUSALS[int(found[0])]
+        refused = _REFUSALS[int(reply[0])]
         if refused is None:
             self._leases[lease] = keys[1]
             if self._renewing is None:
                 self._renewing = asyncio.create_task(self._renew_regularly())
-        requests, used, total, running = map(float, found[1:])
+        requests, used, total, running = map(float, reply[1:])
         return LimitStatus(limits, requests, used, int(total), int(running), refused, lease)
 
     async def give_back(
@@ -220,8 +220,8 @@ class RedisRateLimiter:
         months, gateway_id = _names(caller, month)[2], await self._own_id()
         try:
             async with asyncio.timeout(_ANSWER_S):
-                found = await self._client.hgetall(months)
-            counted = {str(name): int(number) for name, number in found.items()}
+                counts = await self._client.hgetall(months)
+            counted = {str(name): int(number) for name, number in counts.items()}
         except self._errors as error:
             self._note_failure(error)
             return own
@@ -329,5 +329,5 @@ def _gateway_id(connection: sqlite3.Connection) -> str:
         (secrets.token_hex(8),),
     )
     query = "SELECT value FROM facts WHERE name = 'gateway_id'"
-    (found,) = connection.execute(query).fetchone()
-    return str(found)
+    (gateway_id,) = connection.execute(query).fetchone()
+    return str(gateway_id)

@@ -66,18 +66,18 @@ async def sources_of(
             message = f"{named} is not translated into {target}: give {', '.join(into)}"
             raise InvalidInput(message, "language", "source_language")
         return [Source(named)] * len(texts)
-    found = []
+    sources = []
     for index, text in enumerate(texts):
         if index % 64 == 63:
             await asyncio.sleep(0)  # detection takes 50 us
         if not any(map(str.isalpha, text)):
-            found.append(Source(into[0], 0.0, is_known=False))
+            sources.append(Source(into[0], 0.0, is_known=False))
             continue
         detected = _detected(text, into, target)
         if detected.language not in into and detected.language != target:
             raise untranslated(f"text {index}", detected.language, target, into, field, index)
-        found.append(Source(detected.language, detected.probability))
-    return found
+        sources.append(Source(detected.language, detected.probability))
+    return sources
 
 
 def _detected(text: str, sources: Sequence[str], target: str) -> Detected:
@@ -113,10 +113,10 @@ async def options_of_source(
     Raises:
         NotFound: a glossary does not exist.
     """
-    found = {**options, "source_language": source, "target_language": target}
+    language_options = {**options, "source_language": source, "target_language": target}
     if is_detected and (ids := options.get("glossary_ids")):
-        found["glossary_ids"] = await glossaries.fitting(caller, ids, (source, target))
-    return found
+        language_options["glossary_ids"] = await glossaries.fitting(caller, ids, (source, target))
+    return language_options
 
 
 async def translate_by_source(
@@ -144,8 +144,8 @@ async def translate_by_source(
         indices = [index for index, kind in enumerate(kinds) if kind == language]
         these = [texts[index] for index in indices]
         if language == target:
-            found = [keep(text) for text in these]
+            translated = [keep(text) for text in these]
         else:
-            found = await translate(these, language)
-        answers.update(zip(indices, found, strict=True))
+            translated = await translate(these, language)
+        answers.update(zip(indices, translated, strict=True))
     return [answers[index] for index in range(len(texts))]

@@ -295,9 +295,9 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
+    (report,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if report != "ok":
+        raise sqlite3.DatabaseError(report)
     if _version(connection) == VERSION:
         return
     with transaction(connection):

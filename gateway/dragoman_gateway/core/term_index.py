@@ -66,7 +66,7 @@ class TermIndex:
         """
         if not self._entries:
             return {}
-        found = _Found(self._shorter), _Found(self._whole_shorter)
+        found_terms = _Found(self._shorter), _Found(self._whole_shorter)
         written, _ = folded_text(text)
         long_runs = [
             run.span()
@@ -75,18 +75,18 @@ class TermIndex:
             and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
         ]
         for start in TERM_START.finditer(written):
-            self._find_at(written, start.start(), long_runs, found)
+            self._find_at(written, start.start(), long_runs, found_terms)
         for begin, end in long_runs:
             for at in range(begin + 1, end):
-                self._find_at(written, at, long_runs, found)
-        return dict(self._entries[term] for one in found for term in one.terms)
+                self._find_at(written, at, long_runs, found_terms)
+        return dict(self._entries[term] for group in found_terms for term in group.terms)
 
     def _find_at(
         self,
         text: str,
         begin: int,
         long_runs: Sequence[tuple[int, int]],
-        found: tuple[_Found, _Found],
+        found_terms: tuple[_Found, _Found],
     ) -> None:
         """Add all terms at a position that end at a word end, or where a long run may be split.
 
@@ -94,7 +94,7 @@ class TermIndex:
             text: case-folded text.
             begin: the position.
             long_runs: spans of the runs that may be split.
-            found: the terms found at positions with a long run, and at others.
+            found_terms: the terms found at positions with a long run, and at others.
         """
         if text[begin] not in self._first_characters:
             return
@@ -102,7 +102,7 @@ class TermIndex:
         if longest is None:
             return
         splits = _overlaps(long_runs, begin, begin + len(longest))
-        here = found[0] if splits else found[1]
+        here = found_terms[0] if splits else found_terms[1]
         term = here.not_found(longest)
         while term is not None:
             end = begin + len(term)
@@ -154,8 +154,8 @@ class _Found:
         while term is not None and term in self._next:
             passed.append(term)
             term = self._next[term]
-        for one in passed:
-            self._next[one] = term
+        for passed_term in passed:
+            self._next[passed_term] = term
         return term
 
 
@@ -167,10 +167,10 @@ def _overlaps(spans: Sequence[tuple[int, int]], begin: int, end: int) -> bool:
 
 def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Returns the terms of several dictionaries; earlier ones take precedence."""
-    found: dict[str, tuple[str, str]] = {}
+    entries: dict[str, tuple[str, str]] = {}
     for terms in reversed(dictionaries):
-        found |= {folded(term): (term, target) for term, target in terms.items()}
-    return dict(found.values())
+        entries |= {folded(term): (term, target) for term, target in terms.items()}
+    return dict(entries.values())
 
 
 def _whole_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -179,13 +179,13 @@ def _whole_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str | None]:
     Args:
         shorter: the longest prefix of each term; prefixes come before longer terms.
     """
-    found: dict[str, str | None] = {}
+    prefixes: dict[str, str | None] = {}
     for term, prefix in shorter.items():
         if prefix is not None and WORD_CHARACTER.match(term, len(prefix)):
             # Each shorter one is followed by the same character in the term and in this prefix.
-            prefix = found[prefix]
-        found[term] = prefix
-    return found
+            prefix = prefixes[prefix]
+        prefixes[term] = prefix
+    return prefixes
 
 
 def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:
@@ -197,13 +197,13 @@ def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:
         shorter: the longest prefix of each term; prefixes come before longer terms.
     """
     depths: dict[str, int] = {}
-    found: dict[str, str] = {}
+    pointers: dict[str, str] = {}
     for term, prefix in shorter.items():
         if prefix is None:
             continue
         depths[term] = depths.get(prefix, 0) + 1
-        far = found.get(prefix, prefix)
-        farther = found.get(far, far)
+        far = pointers.get(prefix, prefix)
+        farther = pointers.get(far, far)
         is_even = depths.get(prefix, 0) + depths.get(farther, 0) == 2 * depths.get(far, 0)
-        found[term] = farther if is_even else prefix
-    return found
+        pointers[term] = farther if is_even else prefix
+    return pointers

@@ -128,8 +128,8 @@ class UsageCounter:
         if self._count(name, month).written is None:
             # Not during a write: it would be unknown whether the read includes it.
             async with self._flushing:
-                found = await self._store.read(lambda db: _read(db, name, month))
-                self._count(name, month).written = found
+                written = await self._store.read(lambda db: _read(db, name, month))
+                self._count(name, month).written = written
 
     def total(self, name: str, month: str) -> tuple[int, int]:
         """Returns characters and requests so far; includes the store only after `read`."""
@@ -179,7 +179,7 @@ class UsageCounter:
             else:
                 self._counts.move_to_end(key)
         today = max(self._noted_keys.values(), default="")
-        self._noted_keys = {one: day for one, day in self._noted_keys.items() if day == today}
+        self._noted_keys = {key_id: day for key_id, day in self._noted_keys.items() if day == today}
 
     async def _flush_regularly(self) -> None:
         while not self._stopping.is_set():
@@ -206,14 +206,14 @@ def month_usage(connection: sqlite3.Connection, month: str) -> dict[str, tuple[i
     return {name: (characters, requests) for name, characters, requests in rows}
 
 
-def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    return one[0] + other[0], one[1] + other[1]
+def _sum(counts: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return counts[0] + other[0], counts[1] + other[1]
 
 
 def _read(connection: sqlite3.Connection, name: str, month: str) -> tuple[int, int]:
     query = "SELECT characters, requests FROM usage WHERE name = ? AND month = ?"
-    found = connection.execute(query, (name, month)).fetchone()
-    return found or (0, 0)
+    row = connection.execute(query, (name, month)).fetchone()
+    return row or (0, 0)
 
 
 def _write(

@@ -41,7 +41,9 @@ def read_dictionary(fields: Fields, languages: Languages) -> Dictionary:
 
 def read_dictionaries(fields: Fields, languages: Languages) -> list[Dictionary]:
     """Read the dictionaries of a request; empty if it has none."""
-    return [read_dictionary(one, languages) for one in fields.sections("dictionaries") or ()]
+    return [
+        read_dictionary(section, languages) for section in fields.sections("dictionaries") or ()
+    ]
 
 
 def direction(fields: Fields, languages: Languages) -> tuple[str, str]:
@@ -60,9 +62,9 @@ def find_dictionary(glossary: Glossary, source: str, target: str) -> Dictionary:
     Raises:
         NotFound: there is no such dictionary.
     """
-    for one in glossary.dictionaries:
-        if (one.source_language, one.target_language) == (source, target):
-            return one
+    for dictionary in glossary.dictionaries:
+        if (dictionary.source_language, dictionary.target_language) == (source, target):
+            return dictionary
     raise NotFound(f"The glossary has no dictionary from {source} to {target}")
 
 
@@ -71,7 +73,7 @@ def written_glossary(glossary: Glossary) -> dict[str, Any]:
     return {
         "glossary_id": glossary.id,
         "name": glossary.name,
-        "dictionaries": [written_dictionary(one) for one in glossary.dictionaries],
+        "dictionaries": [written_dictionary(dictionary) for dictionary in glossary.dictionaries],
         "creation_time": _time(glossary),
     }
 

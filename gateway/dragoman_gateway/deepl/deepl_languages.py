@@ -72,7 +72,7 @@ def every(languages: Languages, variants: bool) -> Iterator[tuple[str, str, bool
 
 
 def _served(given: str, codes: Sequence[str], field: str) -> str:
-    if (found := fold_language(given, codes)) is None:
+    if (code := fold_language(given, codes)) is None:
         served = ", ".join(map(written, codes))
         raise InvalidInput(f"Value for '{field}' not supported. Supported are {served}")
-    return found
+    return code

@@ -85,7 +85,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
 def _text_form(fields: Fields) -> TextForm | None:
     """Returns how the texts' markup is read; None: they have none."""
     written = fields.text("tag_handling") or ""
-    markup = next((one for one in TEXT_FORMATS if one == written), None)
+    markup = next((text_format for text_format in TEXT_FORMATS if text_format == written), None)
     if written and markup is None:
         raise _unknown("tag_handling")
     version = fields.text("tag_handling_version") or "v1"
@@ -127,12 +127,12 @@ def glossary_ids(fields: Fields) -> list[str]:
     Raises:
         InvalidInput: there are too many, or both fields are given.
     """
-    one, several = fields.text("glossary_id"), fields.listed("glossary_ids")
-    if one and several:
+    single, several = fields.text("glossary_id"), fields.listed("glossary_ids")
+    if single and several:
         raise InvalidInput("glossary_id and glossary_ids cannot be used together")
     if len(several) > _MOST_GLOSSARIES:
         raise InvalidInput(f"glossary_ids has {len(several)} ids: give at most {_MOST_GLOSSARIES}")
-    return several or ([one] if one else [])
+    return several or ([single] if single else [])
 
 
 def needed(fields: Fields, name: str) -> str:

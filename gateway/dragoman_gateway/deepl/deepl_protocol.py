@@ -157,12 +157,12 @@ class DeepLProtocol:
             raise InvalidInput("Parameter 'text' not specified.")
         source, target = translation_direction(fields, await self._served())
         how = text_options(fields, needed(fields, "target_lang"))
-        found = await translate_texts(self._gateway, caller, texts, source, target, how)
+        translated = await translate_texts(self._gateway, caller, texts, source, target, how)
         translations = []
-        for text, one in zip(texts, found, strict=True):
+        for text, translation in zip(texts, translated, strict=True):
             written: dict[str, Any] = {
-                "detected_source_language": codes.written(one.source.language),
-                "text": one.text,
+                "detected_source_language": codes.written(translation.source.language),
+                "text": translation.text,
             }
             if how.shows_billed_characters:
                 written["billed_characters"] = len(text)
@@ -221,7 +221,10 @@ class DeepLProtocol:
         }
         return json_response(
             [
-                {"name": name, "features": [{"name": one} | sides[one] for one in features]}
+                {
+                    "name": name,
+                    "features": [{"name": feature} | sides[feature] for feature in features],
+                }
                 for name, features in _FEATURES.items()
             ]
         )

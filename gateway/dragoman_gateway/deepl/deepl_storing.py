@@ -68,8 +68,12 @@ class Glossaries:
         self, _request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return the glossaries with one direction."""
-        found = await self._gateway.glossaries.all(caller)
-        single = [glossaries.written_single(one) for one in found if len(one.dictionaries) == 1]
+        stored = await self._gateway.glossaries.all(caller)
+        single = [
+            glossaries.written_single(glossary)
+            for glossary in stored
+            if len(glossary.dictionaries) == 1
+        ]
         return json_response({"glossaries": single})
 
     async def get_single(
@@ -128,15 +132,17 @@ class Glossaries:
         self, _request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return all glossaries."""
-        found = await self._gateway.glossaries.all(caller)
-        return json_response({"glossaries": [glossaries.written_glossary(one) for one in found]})
+        stored = await self._gateway.glossaries.all(caller)
+        return json_response(
+            {"glossaries": [glossaries.written_glossary(glossary) for glossary in stored]}
+        )
 
     async def get_glossary(
         self, request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return a glossary, without its entries."""
-        found = await self._gateway.glossaries.get(caller, _glossary_id(request))
-        return json_response(glossaries.written_glossary(found))
+        glossary = await self._gateway.glossaries.get(caller, _glossary_id(request))
+        return json_response(glossaries.written_glossary(glossary))
 
     async def patch_glossary(
         self, request: GatewayRequest, fields: Fields, caller: Caller

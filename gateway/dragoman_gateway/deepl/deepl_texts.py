@@ -49,19 +49,21 @@ def _without_line_breaks(ask: Ask[Translation]) -> Ask[Translation]:
     async def ask_for(texts: Sequence[str], markups: Sequence[Markup] | None) -> list[Translation]:
         lines = [LineBreaks.of(text) for text in texts]
         if markups is None:
-            found = await ask([one.line for one in lines], None)
+            translations = await ask([line.line for line in lines], None)
         else:  # of the same length, so that the offsets of the markup stay
-            found = await ask([text.replace("\n", " ") for text in texts], markups)
+            translations = await ask([text.replace("\n", " ") for text in texts], markups)
             lines = [
-                replace(one, breaks=tuple((at, "\n") for at, _ in one.breaks)) for one in lines
+                replace(line, breaks=tuple((at, "\n") for at, _ in line.breaks)) for line in lines
             ]
         texts_with_breaks = (
-            line.put_into(one.text) if line.breaks else one.text
-            for line, one in zip(lines, found, strict=True)
+            line.put_into(translation.text) if line.breaks else translation.text
+            for line, translation in zip(lines, translations, strict=True)
         )
         return [
-            replace(one, text=text) if markups is None or len(text) == len(one.text) else one
-            for one, text in zip(found, texts_with_breaks, strict=True)
+            replace(translation, text=text)
+            if markups is None or len(text) == len(translation.text)
+            else translation
+            for translation, text in zip(translations, texts_with_breaks, strict=True)
         ]
 
     return ask_for
@@ -99,17 +101,17 @@ async def translate_texts(
         options = await options_of(src)
         if how.split == "nonewlines":
             lines = [LineBreaks.of(text) for text in these]
-            found = await asked(caller, [one.line for one in lines], options)
+            translations = await asked(caller, [line.line for line in lines], options)
             return [
-                line.put_into(one.text) if line.breaks else one.text
-                for line, one in zip(lines, found, strict=True)
+                line.put_into(translation.text) if line.breaks else translation.text
+                for line, translation in zip(lines, translations, strict=True)
             ]
         if how.split == "0":
             # A text that is too long for one sentence is split below; other errors recur there.
             with contextlib.suppress(InvalidInput):
-                found = await asked(caller, these, options | {"split_sentences": False})
-                return [one.text for one in found]
-        return [one.text for one in await asked(caller, these, options)]
+                translations = await asked(caller, these, options | {"split_sentences": False})
+                return [translation.text for translation in translations]
+        return [translation.text for translation in await asked(caller, these, options)]
 
     async def translate_marked_texts(
         marked_texts: MarkedTexts, these: Sequence[MarkedText], src: str
@@ -118,26 +120,33 @@ async def translate_texts(
         if how.split == "0":
             whole = asking(gateway.translations, caller, options | {"split_sentences": False})
             with contextlib.suppress(InvalidInput):
-                return [one.text for one in await translate_marked(marked_texts, these, whole)]
+                return [
+                    translation.text
+                    for translation in await translate_marked(marked_texts, these, whole)
+                ]
         ask = asking(gateway.translations, caller, options)
         if how.split == "nonewlines":
             ask = _without_line_breaks(ask)
-        return [one.text for one in await translate_marked(marked_texts, these, ask)]
+        return [
+            translation.text for translation in await translate_marked(marked_texts, these, ask)
+        ]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):
         if how.form is not None:
             marked_texts = MarkedTexts(gateway.readers, caller, how.form)
             marked = await marked_texts.read(texts)
-            words = [one.words for one in marked]
+            words = [text.words for text in marked]
             sources = await sources_of(gateway.translations, words, source, target, "source_lang")
-            found = await translate_by_source(
+            translated = await translate_by_source(
                 marked,
                 sources,
                 target,
                 partial(translate_marked_texts, marked_texts),
-                lambda one: one.written,
+                lambda text: text.written,
             )
-            return [TranslatedText(text, src) for text, src in zip(found, sources, strict=True)]
+            return [
+                TranslatedText(text, src) for text, src in zip(translated, sources, strict=True)
+            ]
         sources = await sources_of(gateway.translations, texts, source, target, "source_lang")
-        found = await translate_by_source(texts, sources, target, translate, str)
-    return [TranslatedText(text, source) for text, source in zip(found, sources, strict=True)]
+        translated = await translate_by_source(texts, sources, target, translate, str)
+    return [TranslatedText(text, source) for text, source in zip(translated, sources, strict=True)]

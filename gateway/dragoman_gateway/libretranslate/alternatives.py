@@ -51,9 +51,11 @@ async def best_translations(
     language = options["source_language"]
     cut = await asyncio.to_thread(lambda: [split_sentences(text, language) for text in texts])
     lines = [[LineBreaks.of(sentence) for sentence, _ in parts] for parts in cut]
-    short = [line.line for one in lines for line in one if 0 < len(line.line) <= _LONGEST]
-    long = [line.line for one in lines for line in one if len(line.line) > _LONGEST]
-    found: dict[str, list[str]] = {"": [""]}
+    short = [
+        line.line for text_lines in lines for line in text_lines if 0 < len(line.line) <= _LONGEST
+    ]
+    long = [line.line for text_lines in lines for line in text_lines if len(line.line) > _LONGEST]
+    candidates: dict[str, list[str]] = {"": [""]}
     if short:
         count = others + 1
         search = {"num_return_sequences": count, "beam_width": max(count, _USUAL_BEAM_WIDTH)}
@@ -63,14 +65,17 @@ async def best_translations(
             long += short
         else:
             for line, answer in zip(short, answers, strict=True):
-                found[line] = [answer.text, *(one.text for one in answer.alternatives)]
+                candidates[line] = [
+                    answer.text,
+                    *(alternative.text for alternative in answer.alternatives),
+                ]
     if long:
         answers = await translations.translate_admitted(caller, long, options)
-        found |= {line: [answer.text] for line, answer in zip(long, answers, strict=True)}
+        candidates |= {line: [answer.text] for line, answer in zip(long, answers, strict=True)}
     return [
         _joined(
             [
-                ([line.put_into(text) for text in found[line.line]], tail)
+                ([line.put_into(text) for text in candidates[line.line]], tail)
                 for line, (_, tail) in zip(of_text, parts, strict=True)
             ],
             others,

@@ -140,15 +140,19 @@ class LibreTranslateProtocol:
         others = fields.whole_number("alternatives") or 0
         form = await self._check(fields, texts, others, caller)
         if form == "html":
-            sources, found = await self._translated_pages(caller, texts, direction)
+            sources, translated = await self._translated_pages(caller, texts, direction)
         else:
-            sources, found = await self._translated(caller, texts, direction, max(others, 0))
+            sources, translated = await self._translated(caller, texts, direction, max(others, 0))
         is_list = isinstance(given, list)
-        answer: dict[str, Any] = {"translatedText": _each([one.best for one in found], is_list)}
+        answer: dict[str, Any] = {
+            "translatedText": _each([candidates.best for candidates in translated], is_list)
+        }
         if direction.source is None:
-            answer["detectedLanguage"] = _each([_detected(one) for one in sources], is_list)
+            answer["detectedLanguage"] = _each([_detected(source) for source in sources], is_list)
         if others > 0:
-            answer["alternatives"] = _each([one.others for one in found], is_list)
+            answer["alternatives"] = _each(
+                [candidates.others for candidates in translated], is_list
+            )
         return json_response(answer)
 
     async def _translate_as_deeplx(self, request: GatewayRequest, fields: Fields) -> Response:
@@ -160,7 +164,7 @@ class LibreTranslateProtocol:
             if (target := await self._language(_needed(fields, "target_lang"))) is None:
                 raise InvalidInput("target_lang is not supported")
             direction = _Direction(source, target)
-            sources, (found,) = await self._translated(caller, [text], direction, 0)
+            sources, (candidates,) = await self._translated(caller, [text], direction, 0)
         except GatewayError as error:
             status, message = _refusal(error)
             return json_response({"code": status, "message": message}, status, error_headers(error))
@@ -168,7 +172,7 @@ class LibreTranslateProtocol:
         return json_response(
             {
                 "code": 200,
-                "data": found.best,
+                "data": candidates.best,
                 "source_lang": src.language.upper(),
                 "target_lang": target.upper(),
             }
@@ -181,15 +185,15 @@ class LibreTranslateProtocol:
             options = await self._options(caller, direction, src)
             if others:
                 return await best_translations(self._translations, caller, these, options, others)
-            found = await self._translations.translate_admitted(caller, these, options)
-            return [Candidates(one.text) for one in found]
+            translations = await self._translations.translate_admitted(caller, these, options)
+            return [Candidates(translation.text) for translation in translations]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
             sources = await self._sources(texts, direction)
-            found = await translate_by_source(
+            translated = await translate_by_source(
                 texts, sources, direction.target, translate, Candidates
             )
-        return sources, found
+        return sources, translated
 
     async def _translated_pages(
         self, caller: Caller, texts: list[str], direction: _Direction
@@ -201,16 +205,16 @@ class LibreTranslateProtocol:
         async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
             options = await self._options(caller, direction, src)
             ask = asking(self._translations, caller, options)
-            found = await translate_marked(marked_texts, these, ask)
-            return [Candidates(one.text) for one in found]
+            translations = await translate_marked(marked_texts, these, ask)
+            return [Candidates(translation.text) for translation in translations]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
             marked = await marked_texts.read(texts)
-            sources = await self._sources([one.words for one in marked], direction)
-            found = await translate_by_source(
-                marked, sources, direction.target, translate, lambda one: Candidates(one.written)
+            sources = await self._sources([text.words for text in marked], direction)
+            translated = await translate_by_source(
+                marked, sources, direction.target, translate, lambda text: Candidates(text.written)
             )
-        return sources, found
+        return sources, translated
 
     async def _sources(self, texts: Sequence[str], direction: _Direction) -> list[Source]:
         return await sources_of(
@@ -259,8 +263,8 @@ class LibreTranslateProtocol:
             languages = (await self._translations.languages()).sources
             undecided = "en" if "en" in languages else languages[0]
             return json_response([_detected(Source(undecided, 0.0))])
-        found = await self._translations.detect(text)
-        return json_response([_detected(Source(found.language, found.probability))])
+        detected = await self._translations.detect(text)
+        return json_response([_detected(Source(detected.language, detected.probability))])
 
     async def _languages(self, _request: GatewayRequest) -> Response:
         languages = await self._translations.languages()
@@ -391,8 +395,8 @@ class LibreTranslateProtocol:
             return None
         codes = (await self._translations.languages()).codes
         for name in (written, _ALIASES.get(written.lower(), "")):
-            if found := fold_language(name, codes):
-                return found
+            if code := fold_language(name, codes):
+                return code
         raise InvalidInput(f"{written[:40]} is not supported")
 
 

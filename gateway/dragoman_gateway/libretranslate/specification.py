@@ -119,13 +119,13 @@ def specification(title: str, url: str) -> dict[str, Any]:
 
 
 def _answers(schema: dict[str, Any], media_type: str = "application/json") -> dict[str, Any]:
-    found: dict[str, Any] = {
+    answers: dict[str, Any] = {
         "200": {"description": "Success", "content": {media_type: {"schema": schema}}}
     }
     for status, description in _STATUSES.items():
         content = {"application/json": {"schema": _ERROR}}
-        found[status] = {"description": description, "content": content}
-    return found
+        answers[status] = {"description": description, "content": content}
+    return answers
 
 
 def _get(

@@ -39,7 +39,7 @@ class About:
 
     async def info(self, request: GatewayRequest) -> Response:
         """Return the server's version, models, languages, options and limits."""
-        found = await self._gateway.translations.info()
+        info = await self._gateway.translations.info()
         settings = self._gateway.settings
         features = FeaturesAnswer(
             keys_required=await self.keys_required(),
@@ -50,10 +50,10 @@ class About:
         return reply(
             answer_of(
                 InfoAnswer,
-                found,
+                info,
                 product=PRODUCT,
-                pairs=_pairs(found),
-                options=list(found.options.values()),
+                pairs=_pairs(info),
+                options=list(info.options.values()),
                 features=features,
                 request_id=request.request_id,
             )
@@ -63,10 +63,10 @@ class About:
         """Return the source languages, with their target languages."""
         info = await self._gateway.translations.info()
         served = Languages.of(info)
-        found = [
+        languages = [
             LanguageAnswer(code, name_of(code), served.targets_of(code)) for code in served.sources
         ]
-        return reply(LanguagesAnswer(found, _pairs(info), request.request_id))
+        return reply(LanguagesAnswer(languages, _pairs(info), request.request_id))
 
     async def health(self, request: GatewayRequest) -> Response:
         """Return whether the server can translate now."""
@@ -88,4 +88,6 @@ class About:
 
 
 def _pairs(info: ServerInfo) -> list[PairAnswer]:
-    return [PairAnswer(one.source, one.target, list(one.models), one.via) for one in info.pairs]
+    return [
+        PairAnswer(pair.source, pair.target, list(pair.models), pair.via) for pair in info.pairs
+    ]

@@ -28,31 +28,32 @@ from dragoman_gateway.own.shapes import (
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 
-def translation_answer(found: Translation) -> TranslationAnswer:
+def translation_answer(translation: Translation) -> TranslationAnswer:
     """Converts a translation."""
-    alternatives = [translation_answer(one) for one in found.alternatives]
+    alternatives = [translation_answer(alternative) for alternative in translation.alternatives]
     return TranslationAnswer(
-        **_fields(found, TranslationAnswer), alternatives=alternatives or UNSET
+        **_fields(translation, TranslationAnswer), alternatives=alternatives or UNSET
     )
 
 
-def stream_event(found: Translation, request_id: str) -> StreamEvent:
+def stream_event(translation: Translation, request_id: str) -> StreamEvent:
     """Converts a part of a stream."""
     return StreamEvent(
-        **_fields(found, StreamEvent), request_id=request_id if found.finish_reason else UNSET
+        **_fields(translation, StreamEvent),
+        request_id=request_id if translation.finish_reason else UNSET,
     )
 
 
-def scored_answer(found: PairScore) -> ScoredAnswer:
+def scored_answer(score: PairScore) -> ScoredAnswer:
     """Converts the scores of a given translation."""
-    return ScoredAnswer(**_fields(found, ScoredAnswer))
+    return ScoredAnswer(**_fields(score, ScoredAnswer))
 
 
-def _fields(found: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
+def _fields(assessed: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
     """Returns the fields of a struct for the outputs that a translation or a score has."""
     fields = {}
     for output, is_required in _outputs_of(shape):
-        value = getattr(found, output.field)
+        value = getattr(assessed, output.field)
         if value is None and is_required:
             value = output.codec.empty  # servers of version 0.1 send no `delta`
         if value not in (None, ()) or is_required:
@@ -64,7 +65,9 @@ def _fields(found: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
 def _outputs_of(shape: type[msgspec.Struct]) -> list[tuple[Output, bool]]:
     """Returns the outputs in a struct, and whether it requires them."""
     required = {field.name: field.required for field in msgspec.structs.fields(shape)}
-    return [(one, required[one.field]) for one in OUTPUTS.values() if one.field in required]
+    return [
+        (output, required[output.field]) for output in OUTPUTS.values() if output.field in required
+    ]
 
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
@@ -78,19 +81,19 @@ def error_answer(error: GatewayError) -> ErrorAnswer:
     )
 
 
-def glossary_answer(found: Glossary, request_id: str | None = None) -> GlossaryAnswer:
+def glossary_answer(glossary: Glossary, request_id: str | None = None) -> GlossaryAnswer:
     """Converts a glossary, without its entries."""
-    dictionaries = [answer_of(DictionaryAnswer, one) for one in found.dictionaries]
-    return answer_of(GlossaryAnswer, found, dictionaries=dictionaries, request_id=request_id)
+    dictionaries = [answer_of(DictionaryAnswer, dictionary) for dictionary in glossary.dictionaries]
+    return answer_of(GlossaryAnswer, glossary, dictionaries=dictionaries, request_id=request_id)
 
 
-def job_answer(found: Job, request_id: str | None = None) -> JobAnswer:
+def job_answer(job: Job, request_id: str | None = None) -> JobAnswer:
     """Converts a document's job."""
-    error = None if found.error is None else error_answer(found.error)
-    return answer_of(JobAnswer, found, error=error, request_id=request_id)
+    error = None if job.error is None else error_answer(job.error)
+    return answer_of(JobAnswer, job, error=error, request_id=request_id)
 
 
-def answer_of(shape: type[_Shape], found: object, **more: Any) -> _Shape:
+def answer_of(shape: type[_Shape], instance: object, **more: Any) -> _Shape:
     """Returns a struct with an object's attributes and more; those of None are left out."""
-    values = {name: getattr(found, name, None) for name in shape.__struct_fields__} | more
+    values = {name: getattr(instance, name, None) for name in shape.__struct_fields__} | more
     return shape(**{name: value for name, value in values.items() if value is not None})

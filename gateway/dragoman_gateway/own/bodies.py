@@ -188,7 +188,7 @@ def _in_words(message: str) -> str:
         if wrong[2] == "array" and expected == "a text":
             expected = "one text"
         return f"{name or 'the value'} is {_TYPES.get(wrong[2], wrong[2])}: give {expected}"
-    fault = _TYPE.sub(lambda found: _TYPES.get(found[1], found[0]), fault)
+    fault = _TYPE.sub(lambda match: _TYPES.get(match[1], match[0]), fault)
     return f"{name}: {fault[:1].lower()}{fault[1:]}" if name else fault
 
 

@@ -94,10 +94,12 @@ def openapi_document(
     schemas = _schemas(operations, limits)
     required: list[Schema] = [{"key": []}]
     paths: dict[str, dict[str, Any]] = {}
-    for one in operations:
-        entry = _operation(one, samples(one, base, keys_required))
-        entry["security"] = ([] if keys_required else [{}]) + required if one.needs_key else []
-        paths.setdefault(PREFIX + one.path, {})[one.method.lower()] = entry
+    for operation in operations:
+        entry = _operation(operation, samples(operation, base, keys_required))
+        entry["security"] = (
+            ([] if keys_required else [{}]) + required if operation.needs_key else []
+        )
+        paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = entry
     return {
         "openapi": "3.1.1",
         "info": {
@@ -107,7 +109,7 @@ def openapi_document(
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": urlsplit(base).path or "/"}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in operations)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -127,35 +129,35 @@ def openapi_document(
 def error_table() -> str:
     """Returns the rows of a Markdown table of all errors."""
     kinds = sorted(GatewayError.__subclasses__(), key=lambda kind: kind.status)
-    return "".join(f"| `{one.code}` | {one.status} | {_first_line(one)} |\n" for one in kinds)
+    return "".join(f"| `{kind.code}` | {kind.status} | {_first_line(kind)} |\n" for kind in kinds)
 
 
 def option_schema(option: Option, limits: Limits) -> Schema:
     """Returns the schema of an option's value."""
-    found: Schema = {}
+    schema: Schema = {}
     if option.kind == "switch":
-        found["type"] = "boolean"
+        schema["type"] = "boolean"
     elif option.kind == "text":
-        found |= {"type": "string", "minLength": 1}
+        schema |= {"type": "string", "minLength": 1}
         if option.choices:
-            found = {"type": "string", "enum": list(option.choices)}
+            schema = {"type": "string", "enum": list(option.choices)}
     elif option.kind == "texts":
         listed: Schema = {"type": "array", "items": {"type": "string"}}
         if option.items is not None:
             listed["maxItems"] = option.items.most
-        found["anyOf"] = [{"type": "string"}, listed]
+        schema["anyOf"] = [{"type": "string"}, listed]
     elif option.kind == "markup":
-        found["anyOf"] = [_MARKUP, {"type": "array", "items": {"anyOf": [_MARKUP, _NULL]}}]
+        schema["anyOf"] = [_MARKUP, {"type": "array", "items": {"anyOf": [_MARKUP, _NULL]}}]
     elif option.kind == "terms":
-        found |= _TERMS
+        schema |= _TERMS
         if option.items is not None:
-            found["maxProperties"] = option.items.most
+            schema["maxProperties"] = option.items.most
     else:
-        found["type"] = "integer" if option.kind == "whole number" else "number"
-        found |= _bounds(option, limits)
+        schema["type"] = "integer" if option.kind == "whole number" else "number"
+        schema |= _bounds(option, limits)
     if option.default not in (None, (), {}):
-        found["default"] = option.default
-    return found | {"description": _help(option)}
+        schema["default"] = option.default
+    return schema | {"description": _help(option)}
 
 
 def _bounds(option: Option, limits: Limits) -> Schema:
@@ -164,8 +166,8 @@ def _bounds(option: Option, limits: Limits) -> Schema:
     lower = "exclusiveMinimum" if option.range.above else "minimum"
     most = option.range.most
     bound = limits.get(most) if isinstance(most, str) else most
-    found: Schema = {lower: option.range.least}
-    return found if bound is None else {**found, "maximum": bound}
+    bounds: Schema = {lower: option.range.least}
+    return bounds if bound is None else {**bounds, "maximum": bound}
 
 
 def _help(option: Option) -> str:
@@ -176,17 +178,22 @@ def _help(option: Option) -> str:
 
 def _schemas(operations: Sequence[Operation], limits: Limits) -> dict[str, Schema]:
     """Returns the schemas by name; those of requests include the options of the endpoint."""
-    shapes = [shape for one in operations for shape in (one.request, one.answer) if shape]
-    _, found = msgspec.json.schema_components([*shapes, Refusal], ref_template=_REFERENCE)
-    schemas = {name: _cleaned(schema) for name, schema in found.items()}
-    for one in operations:
-        if one.request is None:
+    shapes = [
+        shape
+        for operation in operations
+        for shape in (operation.request, operation.answer)
+        if shape
+    ]
+    _, components = msgspec.json.schema_components([*shapes, Refusal], ref_template=_REFERENCE)
+    schemas = {name: _cleaned(schema) for name, schema in components.items()}
+    for operation in operations:
+        if operation.request is None:
             continue
-        schema = schemas[one.request.__name__]
+        schema = schemas[operation.request.__name__]
         schema["additionalProperties"] = False
-        if one.model is not None:
-            schema["properties"] |= _options(one.model, limits)
-        if one.accepts == (MULTIPART,):
+        if operation.model is not None:
+            schema["properties"] |= _options(operation.model, limits)
+        if operation.accepts == (MULTIPART,):
             file = {"type": "string", "contentMediaType": "application/octet-stream"}
             schema["properties"] = {"file": file} | schema["properties"]
             schema["required"] = ["file"]
@@ -211,11 +218,11 @@ def _cleaned(schema: Any) -> Any:
         }
     if isinstance(schema, str):
         return schema.partition("\n\n")[0]
-    return [_cleaned(one) for one in schema] if isinstance(schema, list) else schema
+    return [_cleaned(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _operation(operation: Operation, sources: Mapping[str, str]) -> Schema:
-    found: Schema = {
+    entry: Schema = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
@@ -227,22 +234,24 @@ def _operation(operation: Operation, sources: Mapping[str, str]) -> Schema:
         "x-codeSamples": [{"lang": name, "source": text} for name, text in sources.items()],
     }
     if operation.help:
-        found["description"] = operation.help
+        entry["description"] = operation.help
     if operation.parameters:
-        found["parameters"] = [
+        entry["parameters"] = [
             {
-                "name": one.name,
-                "in": "query" if one.in_query else "path",
-                "required": not one.in_query,
-                "description": one.help,
-                "schema": one.schema,
-                "example": float(one.example) if one.schema["type"] == "number" else one.example,
+                "name": parameter.name,
+                "in": "query" if parameter.in_query else "path",
+                "required": not parameter.in_query,
+                "description": parameter.help,
+                "schema": parameter.schema,
+                "example": float(parameter.example)
+                if parameter.schema["type"] == "number"
+                else parameter.example,
             }
-            for one in operation.parameters
+            for parameter in operation.parameters
         ]
     if operation.request is not None or operation.example is not None:
-        found["requestBody"] = {"required": True, "content": dict(_contents(operation))}
-    return found
+        entry["requestBody"] = {"required": True, "content": dict(_contents(operation))}
+    return entry
 
 
 def _contents(operation: Operation) -> Iterable[tuple[str, Schema]]:

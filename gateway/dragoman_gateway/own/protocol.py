@@ -51,9 +51,11 @@ class OwnProtocol:
         )
         self._described: tuple[tuple[str, bool], tuple[str, str]] | None = None
         self.endpoints = tuple(
-            Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
-            for one in self._operations
-            if one.handle is not None
+            Endpoint(
+                operation.method, PREFIX + operation.path, operation.handle, operation.reads_body
+            )
+            for operation in self._operations
+            if operation.handle is not None
         )
 
     def is_for(self, _path: str) -> bool:

@@ -32,19 +32,19 @@ def _page(document: Mapping[str, Any]) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{_e(title)} API</title><style>{_STYLE}</style></head><body>"
     operations = [
-        (path, method, one)
+        (path, method, operation)
         for path, methods in document["paths"].items()
-        for method, one in methods.items()
+        for method, operation in methods.items()
         if method in _METHODS
     ]
     yield '<nav aria-label="Endpoints"><p><a href="#top">'
     yield f"{_e(title)} API</a></p>"
     for tag in document["tags"]:
         yield f"<h2>{_e(tag['name'])}</h2><ul>"
-        for _path, method, one in operations:
-            if tag["name"] in one["tags"]:
-                yield f'<li><a href="#{one["operationId"]}"><b class="{method}">{method}</b> '
-                yield f"{_e(one['summary'])}</a></li>"
+        for _path, method, operation in operations:
+            if tag["name"] in operation["tags"]:
+                yield f'<li><a href="#{operation["operationId"]}"><b class="{method}">{method}</b> '
+                yield f"{_e(operation['summary'])}</a></li>"
         yield "</ul>"
     yield "<h2>Objects</h2><ul>"
     for name in document["components"]["schemas"]:
@@ -55,28 +55,28 @@ def _page(document: Mapping[str, Any]) -> Iterator[str]:
     yield '<p>For programs: <a href="openapi.json">openapi.json</a> (OpenAPI 3.1).</p>'
     for tag in document["tags"]:
         yield f"<h2>{_e(tag['name'])}</h2>"
-        for path, method, one in operations:
-            if tag["name"] in one["tags"]:
-                yield from _operation(path, method, one)
+        for path, method, operation in operations:
+            if tag["name"] in operation["tags"]:
+                yield from _operation(path, method, operation)
     yield "<h2>Objects</h2>"
     for name, schema in document["components"]["schemas"].items():
         yield from _schema(name, schema)
     yield "</main></body></html>"
 
 
-def _operation(path: str, method: str, one: Mapping[str, Any]) -> Iterator[str]:
-    yield f'<section id="{one["operationId"]}"><h3>{_e(one["summary"])}</h3>'
+def _operation(path: str, method: str, operation: Mapping[str, Any]) -> Iterator[str]:
+    yield f'<section id="{operation["operationId"]}"><h3>{_e(operation["summary"])}</h3>'
     yield f'<p class="path"><b class="{method}">{method}</b> <code>{_e(path)}</code></p>'
-    yield _markdown(one.get("description", ""))
+    yield _markdown(operation.get("description", ""))
     yield "<dl>"
-    for parameter in one.get("parameters", ()):
+    for parameter in operation.get("parameters", ()):
         yield f"<dt><code>{_e(parameter['name'])}</code> <i>{parameter['in']}</i></dt>"
         yield f"<dd>{_inline(parameter['description'])}</dd>"
-    if "requestBody" in one:
+    if "requestBody" in operation:
         yield "<dt>Body</dt>"
-        for media_type, content in one["requestBody"]["content"].items():
+        for media_type, content in operation["requestBody"]["content"].items():
             yield f"<dd><code>{media_type}</code>: {_kind(content['schema'])}</dd>"
-    for status, response in one["responses"].items():
+    for status, response in operation["responses"].items():
         if "$ref" in response:
             continue
         yield f"<dt>{status}</dt>"
@@ -84,10 +84,10 @@ def _operation(path: str, method: str, one: Mapping[str, Any]) -> Iterator[str]:
             shown = f"<code>{media_type}</code>: {_kind(content['schema'])}" if content else ""
             yield f"<dd>{shown or _e(response['description'])}</dd>"
     yield "</dl><div class='samples'>"
-    for index, sample in enumerate(one["x-codeSamples"]):
-        name = f"{one['operationId']}-{index}"
+    for index, sample in enumerate(operation["x-codeSamples"]):
+        name = f"{operation['operationId']}-{index}"
         checked = " checked" if index == 0 else ""
-        yield f'<input type="radio" name="{one["operationId"]}" id="{name}"{checked}>'
+        yield f'<input type="radio" name="{operation["operationId"]}" id="{name}"{checked}>'
         yield f'<label for="{name}">{_e(sample["lang"])}</label>'
         yield f'<pre tabindex="0"><code>{_e(sample["source"])}</code></pre>'
     yield "</div></section>"
@@ -110,9 +110,9 @@ def _kind(schema: Mapping[str, Any]) -> str:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#{name}">{name}</a>'
     if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
+        return " or ".join(_kind(alternative) for alternative in schema["anyOf"])
     if "enum" in schema:
-        return " or ".join(f"<code>{_e(str(one))}</code>" for one in schema["enum"])
+        return " or ".join(f"<code>{_e(str(choice))}</code>" for choice in schema["enum"])
     kind = _e(str(schema.get("type", "any value")))
     if kind == "array":
         return f"list of {_kind(schema.get('items') or schema.get('prefixItems', [{}])[0])}"
@@ -130,20 +130,20 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _markdown(text: str) -> str:
     """Converts paragraphs and tables of Markdown to HTML."""
-    found = []
+    parts = []
     for block in re.split(r"\n\n+", text.strip()):
         lines = block.splitlines()
         if lines and all(_ROW.match(line) for line in lines):
             head, _, *rows = [line.strip("|").split("|") for line in lines]
             cells = "".join(f"<th>{_inline(cell.strip())}</th>" for cell in head)
-            found.append(f"<div class='wide' tabindex='0'><table><tr>{cells}</tr>")
+            parts.append(f"<div class='wide' tabindex='0'><table><tr>{cells}</tr>")
             for row in rows:
                 cells = "".join(f"<td>{_inline(cell.strip())}</td>" for cell in row)
-                found.append(f"<tr>{cells}</tr>")
-            found.append("</table></div>")
+                parts.append(f"<tr>{cells}</tr>")
+            parts.append("</table></div>")
         elif block:
-            found.append(f"<p>{_inline(block)}</p>")
-    return "".join(found)
+            parts.append(f"<p>{_inline(block)}</p>")
+    return "".join(parts)
 
 
 def _inline(text: str) -> str:

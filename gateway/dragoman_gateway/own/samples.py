@@ -34,11 +34,11 @@ def samples(operation: Operation, base: str, with_key: bool) -> Mapping[str, str
 
 def _path(operation: Operation) -> str:
     path, query = operation.path, {}
-    for one in operation.parameters:
-        if one.in_query:
-            query[one.name] = one.example
+    for parameter in operation.parameters:
+        if parameter.in_query:
+            query[parameter.name] = parameter.example
         else:
-            path = path.replace(f"{{{one.name}}}", quote(one.example))
+            path = path.replace(f"{{{parameter.name}}}", quote(parameter.example))
     return path + (f"?{urlencode(query)}" if query else "")
 
 
@@ -79,7 +79,7 @@ def _python(operation: Operation, url: str, key: bool) -> str:
         arguments.append(f"json={_json(operation.example)}")
     if operation.media_types == (EVENTS,):
         arguments.append("stream=True")
-    inner = "".join(f"    {one},\n" for one in arguments)
+    inner = "".join(f"    {argument},\n" for argument in arguments)
     call = f"answer = requests.{operation.method.lower()}(\n{inner})"
     return "\n".join([*before, "", call, "answer.raise_for_status()", *_python_use(operation)])
 
@@ -117,7 +117,7 @@ def _javascript(operation: Operation, url: str, key: bool) -> str:
         options.append(f"body: JSON.stringify({_json(operation.example)})")
     if headers:
         options.insert(1, f"headers: {{ {', '.join(headers)} }}")
-    inner = "".join(f"  {one},\n" for one in options)
+    inner = "".join(f"  {option},\n" for option in options)
     arguments = f"{json.dumps(url)}, {{\n{inner}}}" if options else json.dumps(url)
     call = f"const answer = await fetch({arguments});"
     check = "if (!answer.ok) throw new Error(await answer.text());"

@@ -121,7 +121,7 @@ class AttentionAnswer(Struct):
 
 def _outputs(model: str, base: type[Struct] = Struct) -> Any:
     """Returns a struct with the outputs of a model that its base lacks."""
-    options = {one.output: one.name for one in OPTIONS.values()}
+    options = {option.output: option.name for option in OPTIONS.values()}
     fields: list[tuple[Any, ...]] = []
     for output in OUTPUTS.values():
         if model not in output.models or output.field in base.__struct_fields__:

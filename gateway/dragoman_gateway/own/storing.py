@@ -60,33 +60,35 @@ class Glossaries:
         caller = await self._caller(request)
         fields = read_body(request, GlossaryRequest).fields
         dictionaries = [
-            await self._dictionary(one.source_language, one.target_language, one.entries)
-            for one in fields.dictionaries
+            await self._dictionary(
+                dictionary.source_language, dictionary.target_language, dictionary.entries
+            )
+            for dictionary in fields.dictionaries
         ]
-        found = await self._store.create(caller, fields.name, dictionaries)
+        glossary = await self._store.create(caller, fields.name, dictionaries)
         headers = {
             **NO_STORE,
-            "location": f"{public_path(request, self._gateway.settings)}/{found.id}",
+            "location": f"{public_path(request, self._gateway.settings)}/{glossary.id}",
         }
-        return reply(glossary_answer(found, request.request_id), 201, headers)
+        return reply(glossary_answer(glossary, request.request_id), 201, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
         """Return the caller's glossaries."""
-        found = await self._store.all(await self._caller(request))
-        return reply(GlossariesAnswer([glossary_answer(g) for g in found], request.request_id))
+        glossaries = await self._store.all(await self._caller(request))
+        return reply(GlossariesAnswer([glossary_answer(g) for g in glossaries], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
         """Return a glossary, without its entries."""
         caller = await self._caller(request)
-        found = await self._store.get(caller, request.path_params["id"])
-        return reply(glossary_answer(found, request.request_id))
+        glossary = await self._store.get(caller, request.path_params["id"])
+        return reply(glossary_answer(glossary, request.request_id))
 
     async def rename(self, request: GatewayRequest) -> Response:
         """Rename a glossary."""
         caller = await self._caller(request)
         name = read_body(request, RenameRequest).fields.name
-        found = await self._store.rename(caller, request.path_params["id"], name)
-        return reply(glossary_answer(found, request.request_id))
+        glossary = await self._store.rename(caller, request.path_params["id"], name)
+        return reply(glossary_answer(glossary, request.request_id))
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Delete a glossary."""
@@ -98,12 +100,12 @@ class Glossaries:
         """Return the terms of a direction: in JSON, or the format of the header `Accept`."""
         caller = await self._caller(request)
         source, target = await self._direction(request)
-        found = await self._store.get(caller, request.path_params["id"], entries=True)
-        for one in found.dictionaries:
-            if (one.source_language, one.target_language) == (source, target):
+        glossary = await self._store.get(caller, request.path_params["id"], entries=True)
+        for dictionary in glossary.dictionaries:
+            if (dictionary.source_language, dictionary.target_language) == (source, target):
                 # In a thread: 10 MB take 0.2 s.
                 accept = request.headers.get("accept", "")
-                return await asyncio.to_thread(_written, one.entries or {}, accept)
+                return await asyncio.to_thread(_written, dictionary.entries or {}, accept)
         raise NotFound(f"the glossary has no dictionary from {source} to {target}")
 
     async def replace(self, request: GatewayRequest) -> Response:
@@ -132,8 +134,8 @@ class Glossaries:
         source, target = await self._direction(request)
         entries = await asyncio.to_thread(read_terms, request)  # up to 0.3 s
         dictionary = Dictionary(source, target, entries, len(entries))
-        found = await self._store.put(caller, request.path_params["id"], dictionary, merge)
-        return reply(glossary_answer(found, request.request_id))
+        glossary = await self._store.put(caller, request.path_params["id"], dictionary, merge)
+        return reply(glossary_answer(glossary, request.request_id))
 
     async def _direction(self, request: GatewayRequest) -> tuple[str, str]:
         path = request.path_params
@@ -177,8 +179,8 @@ class Documents:
 
     async def all(self, request: GatewayRequest) -> Response:
         """Return the caller's documents."""
-        found = await self._jobs.all(await caller_of(self._gateway, request))
-        return reply(JobsAnswer([job_answer(job) for job in found], request.request_id))
+        jobs = await self._jobs.all(await caller_of(self._gateway, request))
+        return reply(JobsAnswer([job_answer(job) for job in jobs], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
         """Return the progress of a document; waits for its end, up to `wait_s` of the query."""
@@ -234,7 +236,7 @@ def read_terms(request: GatewayRequest) -> dict[str, str]:
 
 
 def _written(entries: Mapping[str, str], accept: str) -> Response:
-    kinds = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    kinds = [kind.partition(";")[0].strip().lower() for kind in accept.split(",")]
     wanted = next((kind for kind in kinds if kind in _FORMS), JSON)
     content = format_glossary(entries, _FORMS[wanted])
     return Response(content, headers=NO_STORE, media_type=wanted)
@@ -249,7 +251,7 @@ def _ids(given: Any) -> list[str]:
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values):
         raise InvalidInput("glossary_ids: give texts, not files")
-    return [one.strip() for value in values for one in value.split(",") if one.strip()]
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
 
 def _seconds(written: str) -> float:

@@ -69,14 +69,17 @@ class Translating:
         translate = self._gateway.translations.translate
         if body.fields.format != "text":
             translate = partial(self._translate_marked, body.fields.format)
-        found = await translate(
+        translations = await translate(
             caller,
             _listed(body.fields.text),
             _with_glossaries(body),
             store=body.fields.store,
         )
         return reply(
-            TranslateAnswer([translation_answer(one) for one in found], request.request_id)
+            TranslateAnswer(
+                [translation_answer(translation) for translation in translations],
+                request.request_id,
+            )
         )
 
     async def stream(self, request: GatewayRequest) -> Response:
@@ -101,14 +104,14 @@ class Translating:
         texts = _listed(read_body(request, DetectRequest).fields.text)
         if len(texts) > _MOST_DETECTED:
             raise TooLarge(f"text: {len(texts):,} texts: send up to {_MOST_DETECTED:,}")
-        found = []
+        detections = []
         async with self._gateway.access.admitted(caller, 0):
             for index, text in enumerate(texts):
                 detected = await self._gateway.translations.detect(text)
-                found.append(DetectionAnswer(detected.language, detected.probability))
+                detections.append(DetectionAnswer(detected.language, detected.probability))
                 if index % _DETECTED_AT_ONCE == 0:
                     await asyncio.sleep(0)
-        return reply(DetectAnswer(found, request.request_id))
+        return reply(DetectAnswer(detections, request.request_id))
 
     async def alternatives(self, request: GatewayRequest) -> Response:
         """Complete a translation from a position in several ways."""
@@ -131,21 +134,23 @@ class Translating:
         if fields.prefix:
             options["prefix"] = fields.prefix
         (best,) = await self._gateway.translations.translate(caller, [fields.text], options)
-        found = [
-            AlternativeAnswer(one.text, one.score or 0.0)
-            for one in (best, *best.alternatives)[: fields.count]
+        alternatives = [
+            AlternativeAnswer(translation.text, translation.score or 0.0)
+            for translation in (best, *best.alternatives)[: fields.count]
         ]
-        return reply(AlternativesAnswer(found, request.request_id))
+        return reply(AlternativesAnswer(alternatives, request.request_id))
 
     async def score(self, request: GatewayRequest) -> Response:
         """Score given translations."""
-        found = await self._scores(request, {})
-        return reply(ScoreAnswer([scored_answer(one) for one in found], request.request_id))
+        scores = await self._scores(request, {})
+        return reply(ScoreAnswer([scored_answer(score) for score in scores], request.request_id))
 
     async def alignments(self, request: GatewayRequest) -> Response:
         """Align given translations with their texts."""
-        found = await self._scores(request, {"return_alignments": "hard"})
-        aligned: list[Any] = [one.alignments.as_json() if one.alignments else "" for one in found]
+        scores = await self._scores(request, {"return_alignments": "hard"})
+        aligned: list[Any] = [
+            score.alignments.as_json() if score.alignments else "" for score in scores
+        ]
         return reply(AlignmentsAnswer(aligned, request.request_id))
 
     async def _translate_marked(
@@ -158,7 +163,7 @@ class Translating:
         store: bool,
     ) -> list[Translation]:
         """`Translations.translate` for texts with markup."""
-        known = next((one for one in TEXT_FORMATS if one == form), None)
+        known = next((text_format for text_format in TEXT_FORMATS if text_format == form), None)
         if known is None:
             raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(TEXT_FORMATS)}")
         check_marked_options(options, f"format {form}")

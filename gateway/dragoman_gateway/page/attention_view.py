@@ -42,8 +42,8 @@ class AttentionPage:
         options = {**fields, "return_attention": True}
         translations = self._gateway.translations
         if target is None:
-            (found,) = await translations.translate(caller, [text], options, store=False)
-            seen, target = found.attention, found.text
+            (translation,) = await translations.translate(caller, [text], options, store=False)
+            seen, target = translation.attention, translation.text
         else:
             (scored,) = await translations.score(caller, [text], [target], options)
             seen = scored.attention

@@ -67,13 +67,13 @@ def read_files() -> dict[str, StaticFile]:
 
 
 def _below(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
-    found: dict[str, Traversable] = {}
+    files: dict[str, Traversable] = {}
     for entry in folder.iterdir():
         if entry.is_dir():
-            found |= _below(entry, f"{prefix}{entry.name}/")
+            files |= _below(entry, f"{prefix}{entry.name}/")
         elif PurePosixPath(entry.name).suffix in _MEDIA_TYPES:
-            found[prefix + entry.name] = entry
-    return found
+            files[prefix + entry.name] = entry
+    return files
 
 
 def _read(name: str, file: Traversable) -> StaticFile:
@@ -86,13 +86,13 @@ def _read(name: str, file: Traversable) -> StaticFile:
 
 def _matches(header: str, tag: str) -> bool:
     """Whether `If-None-Match` has the tag; weakness is ignored, since NGINX makes tags weak."""
-    given = {one.strip().removeprefix("W/") for one in header.split(",")}
+    given = {part.strip().removeprefix("W/") for part in header.split(",")}
     return "*" in given or tag.removeprefix("W/") in given
 
 
 def _takes_gzip(header: str) -> bool:
-    for one in header.split(","):
-        coding, _, weight = one.replace(" ", "").partition(";")
+    for part in header.split(","):
+        coding, _, weight = part.replace(" ", "").partition(";")
         if coding.lower() in ("gzip", "*"):
             return weight.lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False

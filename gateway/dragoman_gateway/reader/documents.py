@@ -116,7 +116,10 @@ def portions_of(
     reader = open_reader(form, Reading.of(options))
     for excerpt in excerpts_of(parts_of(reader, file, _DOCUMENT)):
         segments = excerpt.segments
-        texts, markups = [one.text for one in segments], [one.markup for one in segments]
+        texts, markups = (
+            [segment.text for segment in segments],
+            [segment.markup for segment in segments],
+        )
         yield OpenPortion(texts, markups, excerpt.size, excerpt.written)
 
 
@@ -158,7 +161,7 @@ def _portions_of_text(file: BinaryIO) -> Iterator[OpenPortion]:
     before = mark if mark == codecs.BOM_UTF8 else b""
     file.seek(0)
     for paragraphs in _chunks(_TEXT.paragraphs(file, _DOCUMENT)):
-        texts = [_TEXT.read(one) for one in paragraphs]
+        texts = [_TEXT.read(paragraph) for paragraph in paragraphs]
         written = partial(_written_text, before, paragraphs)
         yield OpenPortion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
         before = b""
@@ -183,5 +186,8 @@ def _written_text(
     before: bytes, paragraphs: Sequence[str], answers: Sequence[Translation | None]
 ) -> bytes:
     pairs = zip(paragraphs, answers, strict=True)
-    texts = (one if answer is None else _TEXT.write(one, answer) for one, answer in pairs)
+    texts = (
+        paragraph if answer is None else _TEXT.write(paragraph, answer)
+        for paragraph, answer in pairs
+    )
     return before + "".join(texts).encode("utf-8")

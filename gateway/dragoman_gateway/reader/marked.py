@@ -96,7 +96,9 @@ def excerpt_of(text: str, form: TextForm, index: int) -> Excerpt:
 def segments_of(excerpt: Excerpt) -> ReadText:
     """Returns the segments of an excerpt."""
     segments = excerpt.segments
-    return ReadText([one.text for one in segments], [one.markup for one in segments])
+    return ReadText(
+        [segment.text for segment in segments], [segment.markup for segment in segments]
+    )
 
 
 def translation_of(answer: Answer | None) -> Translation | None:

@@ -84,7 +84,7 @@ class _Reader:
                 return Portion(ReadText(portion.texts, portion.markups), portion.characters)
             case WritePortion():
                 portion = self._unwritten.popleft()
-                return portion.written([translation_of(one) for one in request.answers])
+                return portion.written([translation_of(answer) for answer in request.answers])
             case Join():
                 self._pieces = _pieces(Path(request.path), Path(request.portions))
                 return None
@@ -98,7 +98,7 @@ class _Reader:
             case WriteTexts():
                 return [
                     excerpt_of(text, request.form, index)
-                    .written([translation_of(one) for one in answers])
+                    .written([translation_of(answer) for answer in answers])
                     .decode()
                     for index, (text, answers) in enumerate(
                         zip(request.texts, request.answers, strict=True)

@@ -13,12 +13,12 @@ def read_phrases(written: Iterable[str]) -> dict[str, str]:
     NVIDIA's client joins all phrases into one string, `phrase##translation,phrase##`, although the
     field is repeated; both forms are accepted. A phrase without a translation is kept.
     """
-    found = {}
+    phrases = {}
     for part in ",".join(written).split(","):
         phrase, _, translation = (piece.strip() for piece in part.partition("##"))
         if phrase:
-            found[phrase] = translation or phrase
-    return found
+            phrases[phrase] = translation or phrase
+    return phrases
 
 
 def take_marks(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -26,11 +26,11 @@ def take_marks(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
     An unmatched tag is not removed. The time is linear in the length of a text.
     """
-    found: dict[str, str] = {}
-    return [_without_marks(text, found) for text in texts], found
+    phrases: dict[str, str] = {}
+    return [_without_marks(text, phrases) for text in texts], phrases
 
 
-def _without_marks(text: str, found: dict[str, str]) -> str:
+def _without_marks(text: str, phrases: dict[str, str]) -> str:
     parts: list[str] = []
     at = 0
     while (begin := text.find(_BEGIN, at)) >= 0:
@@ -39,7 +39,7 @@ def _without_marks(text: str, found: dict[str, str]) -> str:
             break
         phrase = text[inside:end]
         if kept := phrase.strip():
-            found[kept] = kept
+            phrases[kept] = kept
         parts += text[at:begin], phrase
         at = end + len(_END)
     return "".join([*parts, text[at:]])

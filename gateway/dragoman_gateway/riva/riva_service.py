@@ -223,9 +223,11 @@ class RivaService:
             texts, kept = take_marks(request.texts)
             if phrases := {**read_phrases(request.dnt_phrases), **kept}:
                 options["glossary"] = phrases
-            found = await self._gateway.translations.translate_admitted(caller, texts, options)
+            translations = await self._gateway.translations.translate_admitted(
+                caller, texts, options
+            )
         response = messages.TranslateTextResponse()
-        for translation in found:
+        for translation in translations:
             response.translations.add(
                 text=translation.text, language=request.target_language or target
             )

@@ -137,7 +137,7 @@ class BoundedConnection(HttpToolsProtocol):
             raise ValueError  # ends the parsing, and `send_400_response` is called
         self._expect_no_more()
         super().on_headers_complete()
-        going = [one for one in self._unanswered if not one.response_complete]
+        going = [cycle for cycle in self._unanswered if not cycle.response_complete]
         self._unanswered = [*going, self.cycle]
 
     def on_message_complete(self) -> None:
@@ -197,10 +197,10 @@ class BoundedConnection(HttpToolsProtocol):
 
         With pipelining, uvicorn marks only the last of several requests.
         """
-        going = [one for one in self._unanswered if not one.response_complete]
-        for one in going:
-            one.disconnected = True
-            one.message_event.set()
+        going = [cycle for cycle in self._unanswered if not cycle.response_complete]
+        for cycle in going:
+            cycle.disconnected = True
+            cycle.message_event.set()
         return bool(going)
 
     def _line_bytes(self) -> int:

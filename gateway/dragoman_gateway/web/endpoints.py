@@ -180,7 +180,7 @@ class Dispatcher:
         return self._protocol_of(path).refuse(GatewayRequest(scope), error)
 
     def _protocol_of(self, path: str) -> ProtocolPackage:
-        return next(one for one in self._protocols if one.is_for(path))
+        return next(protocol for protocol in self._protocols if protocol.is_for(path))
 
     async def _response(self, request: GatewayRequest, body: BoundedBody) -> Response | None:
         """Answer a request; None: its client has disconnected."""

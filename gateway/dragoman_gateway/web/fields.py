@@ -44,10 +44,10 @@ class Fields:
         if value is None:
             return None
         values = value if isinstance(value, list) else [value]
-        for one in values:
-            if not isinstance(one, str):
-                raise InvalidInput(f"{name}: give a text or a list of texts, not {_kind(one)}")
-            _unicode(name, one)
+        for text in values:
+            if not isinstance(text, str):
+                raise InvalidInput(f"{name}: give a text or a list of texts, not {_kind(text)}")
+            _unicode(name, text)
         return values
 
     def listed(self, name: str) -> list[str]:
@@ -98,18 +98,18 @@ class Fields:
             value = self._dotted(name)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        if not isinstance(value, list) or not all(isinstance(section, dict) for section in value):
             raise InvalidInput(f"{name}: give a list of objects, not {_kind(value)}")
-        return [Fields(one) for one in value]
+        return [Fields(section) for section in value]
 
     def _dotted(self, name: str) -> list[dict[str, Any]] | None:
         """Collects fields such as `name[0].a` and `name[0].b` into an object for each number."""
-        found: dict[str, dict[str, Any]] = {}
+        sections: dict[str, dict[str, Any]] = {}
         for key, value in self._values.items():
             if key.startswith(f"{name}[") and "]." in key:
                 number, _, field = key.removeprefix(f"{name}[").partition("].")
-                found.setdefault(number, {})[field] = value
-        return list(found.values()) or None
+                sections.setdefault(number, {})[field] = value
+        return list(sections.values()) or None
 
 
 def _unicode(name: str, text: str) -> str:

@@ -39,23 +39,23 @@ class Networks:
             UsageError: a network is not valid.
         """
         self._networks: list[Network] = []
-        for one in written:
+        for network in written:
             try:
-                self._networks.append(ipaddress.ip_network(one, strict=False))
+                self._networks.append(ipaddress.ip_network(network, strict=False))
             except ValueError as error:
                 raise UsageError(
-                    f"{setting}: {one!r} is not a network: give one such as 10.0.0.0/8"
+                    f"{setting}: {network!r} is not a network: give one such as 10.0.0.0/8"
                 ) from error
 
     def have(self, address: str) -> bool:
         """Whether an address is in one of the networks."""
         try:
-            found = ipaddress.ip_address(address)
+            ip = ipaddress.ip_address(address)
         except ValueError:
             return False
-        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        return any(found in one for one in self._networks)
+        if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+            ip = ip.ipv4_mapped
+        return any(ip in network for network in self._networks)
 
 
 class Forwarding:
@@ -99,15 +99,15 @@ class Forwarding:
 
     def _client(self, value: bytes, proxy: str) -> str:
         """Returns the nearest address that is not a trusted proxy; farther ones can be forged."""
-        found = proxy
+        client = proxy
         for part in reversed(value.decode("latin-1").split(",")[-_MOST_HOPS:]):
             address = _address(part.strip())
             if address is None:
                 break
-            found = address
+            client = address
             if not self._trusts(address):
                 break
-        return found
+        return client
 
 
 def replace_host(scope: Scope, host: bytes) -> None:

@@ -46,10 +46,10 @@ class Origins:
         self._hosts.add(settings.address.lower().encode())
         if settings.public_url is not None:
             self._hosts.add((urlsplit(settings.public_url).hostname or "").encode())
-        if wrong := [one for one in settings.allowed_hosts if ":" in one or "/" in one]:
+        if wrong := [host for host in settings.allowed_hosts if ":" in host or "/" in host]:
             raise UsageError(f"allowed_hosts: {wrong[0]!r}: give a name without scheme and port")
         self._allows_all = ANY in settings.allowed_origins
-        self._allowed = {_origin(one) for one in settings.allowed_origins if one != ANY}
+        self._allowed = {_origin(origin) for origin in settings.allowed_origins if origin != ANY}
         self._is_checked = bool(settings.allowed_hosts)
 
     def allows(self, origin: bytes) -> bool:
@@ -111,10 +111,10 @@ class Origins:
 
     def _is_ours(self, host: bytes) -> bool:
         """Whether a Host header names this gateway; IP addresses cannot be rebound by DNS."""
-        found = _HOST.fullmatch(host.lower())
-        if found is None:  # also for two joined headers
+        match = _HOST.fullmatch(host.lower())
+        if match is None:  # also for two joined headers
             return False
-        name = (found[1] or found[2]).rstrip(b".")
+        name = (match[1] or match[2]).rstrip(b".")
         if name == b"localhost" or name in self._hosts or name.endswith(b".localhost"):
             return True
         try:

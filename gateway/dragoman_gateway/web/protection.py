@@ -86,13 +86,13 @@ class Protection:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                found = message["headers"] = [*message.get("headers", ()), *_ALWAYS]
-                names = {pair[0] for pair in found}
-                found.append((b"x-request-id", request_id))
-                found += [pair for pair in _UNLESS_GIVEN if pair[0] not in names]
-                found += self._origins.answer_headers(origin)
+                answer_headers = message["headers"] = [*message.get("headers", ()), *_ALWAYS]
+                names = {pair[0] for pair in answer_headers}
+                answer_headers.append((b"x-request-id", request_id))
+                answer_headers += [pair for pair in _UNLESS_GIVEN if pair[0] not in names]
+                answer_headers += self._origins.answer_headers(origin)
                 if record is not None and record.limit_status is not None:
-                    found += rate_headers(record.limit_status, record.month_left_s)
+                    answer_headers += rate_headers(record.limit_status, record.month_left_s)
             await send(message)
 
         await self._application(scope, receive, answer)

@@ -76,8 +76,8 @@ class GatewayRequest(Request):
     @property
     def request_id(self) -> str:
         """The id of the request, as in the header `X-Request-ID` of its answer."""
-        found: str = self.scope["request_id"]
-        return found
+        request_id: str = self.scope["request_id"]
+        return request_id
 
     @property
     def has_body(self) -> bool:
@@ -292,12 +292,12 @@ def _decoded(written: bytes, encoding: str) -> str:
 
 def _collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns values by name; a list if a name is repeated."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name not in found:
-            found[name] = value
-        elif isinstance(found[name], list):
-            found[name].append(value)
+        if name not in values:
+            values[name] = value
+        elif isinstance(values[name], list):
+            values[name].append(value)
         else:
-            found[name] = [found[name], value]
-    return found
+            values[name] = [values[name], value]
+    return values
