@@ -55,7 +55,7 @@ def complete(bill: dict[str, Any], installed: list[Distribution]) -> dict[str, A
         bill: of an environment.
         installed: the distributions in the environment.
     """
-    known = {canonicalize_name(one.name): one for one in installed}
+    known = {canonicalize_name(distribution.name): distribution for distribution in installed}
     for component in bill["components"]:
         name = canonicalize_name(component["name"])
         if name not in known:
@@ -105,14 +105,14 @@ def build_tools() -> list[dict[str, Any]]:
     return [
         {
             "type": "application",
-            "name": one.name,
-            "version": (version := next(iter(one.specifier)).version),
-            "bom-ref": f"build-{one.name}",
-            "purl": f"pkg:pypi/{one.name}@{version}",
+            "name": tool.name,
+            "version": (version := next(iter(tool.specifier)).version),
+            "bom-ref": f"build-{tool.name}",
+            "purl": f"pkg:pypi/{tool.name}@{version}",
             "scope": "excluded",
-            "licenses": [{"expression": metadata(one.name)["License-Expression"]}],
+            "licenses": [{"expression": metadata(tool.name)["License-Expression"]}],
         }
-        for one in tools
+        for tool in tools
     ]
 
 

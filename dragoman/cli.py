@@ -152,7 +152,7 @@ def _unknown_argument(word: str, parser: argparse.ArgumentParser) -> str:
     ]
     name = _OTHER_NAMES.get(flag, flag.lstrip("-"))
     # `--port` is no typo of `--pivot`: it lacks the first word of `--http-port` and others.
-    close = [one for one in flags if one.endswith(f"-{name}")]
+    close = [candidate for candidate in flags if candidate.endswith(f"-{name}")]
     # The flags of `dragoman gateway` are those of `dragoman serve` without this prefix.
     short = f"--{name.removeprefix('gateway-')}"
     if name.startswith("gateway-") and short in flags:

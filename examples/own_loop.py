@@ -30,7 +30,7 @@ def infer(client, model, tensors):
 
 def empty_cache(client):
     inputs = client.get_model_metadata("decoder").inputs
-    past = {one.name: one.shape for one in inputs if one.name.startswith("past_")}
+    past = {tensor.name: tensor.shape for tensor in inputs if tensor.name.startswith("past_")}
     return {  # [batch, heads, tokens, head size]
         name: np.zeros((1, heads, ROOM, head_size), np.float32)
         for name, (_, heads, _, head_size) in past.items()

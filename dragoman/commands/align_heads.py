@@ -74,7 +74,9 @@ def choose(
         raise UsageError(f"--pairs {number}: give at least 1")
     manifest = Manifest.load(bundle)
     languages = find_languages(data_dir / text, manifest.languages)[:2]
-    directions = [one for one in manifest.all_directions if set(one) == set(languages)]
+    directions = [
+        direction for direction in manifest.all_directions if set(direction) == set(languages)
+    ]
     if not directions:
         raise UsageError(f"--text {text}: the model translates nothing between {list(languages)}")
     src, tgt = directions[0]
@@ -109,11 +111,11 @@ def _print(evidence: Evidence, nominees: Sequence[AlignmentHeads], text: str) ->
     """Print the quality of each choice, the chosen one first, and of baselines."""
     from dragoman_export.heads.alignment_heads import total_of
 
-    for one in nominees:
-        heads = ", ".join(f"{layer}.{head}" for layer, head in one.heads)
-        step = "reads" if one.when_read else "generates"
-        weights = total_of(evidence, one.heads, one.when_read)
-        print(f"by {one.criterion}, layer.head {heads}, at the step that {step} a token:")
+    for nominee in nominees:
+        heads = ", ".join(f"{layer}.{head}" for layer, head in nominee.heads)
+        step = "reads" if nominee.when_read else "generates"
+        weights = total_of(evidence, nominee.heads, nominee.when_read)
+        print(f"by {nominee.criterion}, layer.head {heads}, at the step that {step} a token:")
         print(f"  {evidence.report(weights)}")
     print("all heads:")
     print(f"  {evidence.report(total_of(evidence, evidence.heads, nominees[0].when_read))}")

@@ -128,7 +128,7 @@ def read_secret(arguments: argparse.Namespace) -> str | None:
     names = ["DRAGOMAN_API_KEY", "DRAGOMAN_TOKEN"]
     if arguments.url.startswith("grpc"):
         names.remove("DRAGOMAN_API_KEY")  # gateways do not serve our gRPC protocol
-    return next((found for name in names if (found := os.environ.get(name))), None)
+    return next((secret for name in names if (secret := os.environ.get(name))), None)
 
 
 def _read_file(file: Path, flag: str) -> str:

@@ -233,9 +233,9 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
             (assessment,) = translator.score([arguments.text], [given], options).future.result()
             translation = given
         else:
-            (found,) = translator.translate([arguments.text], options)
-            assert found.assessment is not None  # it was requested
-            assessment, translation = found.assessment, found.text
+            (answer,) = translator.translate([arguments.text], options)
+            assert answer.assessment is not None  # it was requested
+            assessment, translation = answer.assessment, answer.text
     finally:
         translator.close()
     assert assessment.attention is not None
@@ -251,15 +251,15 @@ def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
     try:
         with open_translator(arguments) as translator:
             if (given := arguments.translation) is not None:
-                found, translation = translator.score(arguments.text, given, **options), given
+                assessed, translation = translator.score(arguments.text, given, **options), given
             else:
-                told = translator.translate(arguments.text, **options)
-                found, translation = told, told.text
+                answer = translator.translate(arguments.text, **options)
+                assessed, translation = answer, answer.text
     except TranslationError as error:
         raise server_error(arguments.url, error) from error
     except ValueError as error:
         raise UsageError(one_line(error)) from error
-    seen = found.attention
+    seen = assessed.attention
     assert seen is not None  # it was requested, and the client has checked the answer
     return Attention(**vars(seen)), translation
 
@@ -317,7 +317,7 @@ def _architecture(folder: Path) -> Architecture:
     config = RunConfig.from_json(folder / CONFIG)
     model = config.model
     return Architecture(
-        Dimensions(**{one.name: getattr(model, one.name) for one in fields(Dimensions)}),
+        Dimensions(**{field.name: getattr(model, field.name) for field in fields(Dimensions)}),
         config.languages,
         model.norm,
         model.activation,

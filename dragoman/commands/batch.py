@@ -137,12 +137,12 @@ def run(arguments: argparse.Namespace) -> int:
         with contextlib.closing(ChunkWork(order)) as work:
             corpus = _corpus(arguments, sources, order, work)
             chunks = corpus.pending(shard)
-            found: Estimate | Report
+            outcome: Estimate | Report
             if arguments.plan:
-                found = _plan(arguments, chunks, work)
+                outcome = _plan(arguments, chunks, work)
             else:
                 with _way_of_work(arguments, order, work, chunks) as way:
-                    found = _translate(arguments, corpus, chunks, way)
+                    outcome = _translate(arguments, corpus, chunks, way)
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
         where = arguments.url if not arguments.bundle else "the engine"
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise DragomanError(
             f"{error.filename or arguments.output}: {error.strerror or error}"
         ) from error
-    print(json.dumps(found.as_json()) if arguments.json else found)
+    print(json.dumps(outcome.as_json()) if arguments.json else outcome)
     return 0
 
 
@@ -186,8 +186,8 @@ def _shard(given: str | None) -> Shard:
 
     if given is None:
         return Shard()
-    found = _SHARD.fullmatch(given)
-    if found is None or not 1 <= (number := int(found[1])) <= (of := int(found[2])):
+    match = _SHARD.fullmatch(given)
+    if match is None or not 1 <= (number := int(match[1])) <= (of := int(match[2])):
         raise UsageError(f"--shard {given}: give I/N, such as 1/8 to 8/8")
     return Shard(number - 1, of)
 
@@ -241,7 +241,7 @@ def _corpus(
     from dragoman_serving.batch.corpus import Corpus
     from dragoman_serving.batch.storage import open_storage
 
-    bundles = [one["identity"] for one in work.translator.info().bundles]
+    bundles = [bundle["identity"] for bundle in work.translator.info().bundles]
     asked = {**dataclasses.asdict(order.form), "options": order.options, "bundles": bundles}
     form = order.form.open(order.options)
     return Corpus(sources, open_storage(order.output), form, arguments.chunk_rows, asked)

@@ -134,7 +134,7 @@ def _write_altered(out: Path, config: RunConfig) -> list[Report]:
             if not {src, tgt} <= set(source.languages) or source.one_way:
                 continue
             pairs = read_pairs(out / source.prefix, (src, tgt))
-            examples = (Example(one, other, src, tgt) for one, other in pairs)
+            examples = (Example(src_text, tgt_text, src, tgt) for src_text, tgt_text in pairs)
             made += altered(examples, corpus.altered_share * min(source.weight, 1.0))
             read += len(pairs)
         write_pairs(out / corpus.prefix, corpus.languages, made)

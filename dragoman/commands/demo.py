@@ -84,9 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"{repository}: the model translates none of this command's sentences "
             f"({', '.join(SENTENCES)}): give your own to dragoman translate"
         )
-    for url, found in answers.items():
+    for url, by_direction in answers.items():
         print(f"\n{url}")
-        for (source, _), translations in found.items():
+        for (source, _), translations in by_direction.items():
             for text, translation in zip(SENTENCES[source], translations, strict=True):
                 print(f"  {text}\n    {translation}")
     if by_http != by_grpc:
@@ -98,12 +98,12 @@ def _translate(url: str) -> dict[tuple[str, str], list[str]]:
     """Returns the translations of the sentences, for each trained direction."""
     from dragoman_client import Translator
 
-    found = {}
+    by_direction = {}
     with Translator(url) as translator:
         for source, target in translator.info().directions:
             if source in SENTENCES:
                 translations = translator.translate(
                     SENTENCES[source], source_language=source, target_language=target
                 )
-                found[source, target] = [translation.text for translation in translations]
-    return found
+                by_direction[source, target] = [translation.text for translation in translations]
+    return by_direction

@@ -108,8 +108,8 @@ class _Engine:
 
         def wait() -> list[tuple[str, ...]]:
             return [
-                tuple(one.text for one in (found, *found.others) if one.complete)
-                for found in begun.result()
+                tuple(candidate.text for candidate in (best, *best.others) if candidate.complete)
+                for best in begun.result()
             ]
 
         return wait
@@ -141,8 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps({"prefix": name, "pairs": counts}), flush=True)
         else:
-            found = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
-            print(f"{name}: {found}", flush=True)
+            summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+            print(f"{name}: {summary}", flush=True)
     return 0
 
 

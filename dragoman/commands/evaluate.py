@@ -163,20 +163,20 @@ def _evaluate(
     from dragoman.kernel.manifest import Manifest
 
     direction = f"{src.language}-{tgt.language}"
-    found: list[tuple[str, bool]] = []
+    hypotheses: list[tuple[str, bool]] = []
     for chunk in track(
         [src.texts[i : i + _CHUNK] for i in range(0, len(src.texts), _CHUNK)],
         description=f"{prefix} {direction}",
         console=Console(stderr=True),
         disable=arguments.quiet or not sys.stderr.isatty(),
     ):
-        found += system.translate(chunk, src.language, tgt.language)
-    quality = measure([text for text, _ in found], tgt.texts)
-    cut = sum(not complete for _, complete in found)
+        hypotheses += system.translate(chunk, src.language, tgt.language)
+    quality = measure([text for text, _ in hypotheses], tgt.texts)
+    cut = sum(not complete for _, complete in hypotheses)
     if arguments.out:
         path = _file(arguments.out, prefix, src, tgt)
         with writing(f"--out {path}"):
-            path.write_text("".join(f"{text}\n" for text, _ in found), "utf-8")
+            path.write_text("".join(f"{text}\n" for text, _ in hypotheses), "utf-8")
     if arguments.record:
         name = f"{prefix} {direction}, beam {arguments.beam_width}, {system.precision}"
         measured = {f"BLEU {name}": quality.bleu, f"chrF {name}": quality.chrf}
@@ -210,8 +210,8 @@ def _oracle(arguments: argparse.Namespace) -> _System:
     )
 
     def translate(texts: Sequence[str], _source: str, target: str) -> list[tuple[str, bool]]:
-        found = translator.translate(texts, target)
-        return [(checkpoint.tokenizer.target.decode(h.ids), h.complete) for h in found]
+        hypotheses = translator.translate(texts, target)
+        return [(checkpoint.tokenizer.target.decode(h.ids), h.complete) for h in hypotheses]
 
     return _System(checkpoint.config.directions, "fp32", lambda _text, _target: None, translate)
 
@@ -243,7 +243,10 @@ def _engine(arguments: argparse.Namespace) -> _System:
             repair=False,  # measure the model itself
             shortlist=arguments.shortlist,
         )
-        return [(found.text, found.complete) for found in translator.translate(texts, options)]
+        return [
+            (translation.text, translation.complete)
+            for translation in translator.translate(texts, options)
+        ]
 
     precision = translator.layout.precision
     return _System(translator.manifest.all_directions, precision, reason_against, translate)

@@ -192,10 +192,12 @@ def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
         arguments.data_dir / text, manifest.all_directions, arguments.calibration_sentences
     )
     longest = manifest.limits.max_source_tokens
-    found = [
-        tokenizer.encode_source(one, tgt.language) for src, tgt in directions for one in src.texts
+    encoded = [
+        tokenizer.encode_source(sentence, tgt.language)
+        for src, tgt in directions
+        for sentence in src.texts
     ]
-    return [ids for ids in found if len(ids) <= longest]
+    return [ids for ids in encoded if len(ids) <= longest]
 
 
 def _attention(arguments: argparse.Namespace) -> int:

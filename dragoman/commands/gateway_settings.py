@@ -49,14 +49,14 @@ def gateway_settings() -> tuple[Setting, ...]:
 
     types = typing.get_type_hints(GatewaySettings)
     helps = _described(inspect.getdoc(GatewaySettings) or "")
-    found = []
+    settings = []
     for field in fields(GatewaySettings):
         kind, is_list = _kind(types[field.name])
         default = field.default
         if default is MISSING:
             assert field.default_factory is not MISSING
             default = field.default_factory()
-        found.append(
+        settings.append(
             Setting(
                 name=PREFIX + field.name,
                 help=helps.get(field.name, ""),
@@ -66,13 +66,13 @@ def gateway_settings() -> tuple[Setting, ...]:
                 is_secret=field.name in _SECRET,
             )
         )
-    return tuple(found)
+    return tuple(settings)
 
 
 def of_serve() -> tuple[Setting, ...]:
     """Returns the settings that `dragoman serve` takes."""
     others = [PREFIX + name for name in OF_TRITON + OF_TRACING]
-    return tuple(one for one in gateway_settings() if one.name not in others)
+    return tuple(setting for setting in gateway_settings() if setting.name not in others)
 
 
 def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
@@ -86,14 +86,16 @@ def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
     """
     from dragoman_gateway.core.settings import GatewaySettings, default_folder
 
-    found: dict[str, Any] = {}
-    for one in gateway_settings():
-        value = values[one.name]
-        found[one.name.removeprefix(PREFIX)] = tuple(value) if one.kind is list else value
-    if found["folder"] is None:
-        found["folder"] = default_folder()
+    field_values: dict[str, Any] = {}
+    for setting in gateway_settings():
+        value = values[setting.name]
+        field_values[setting.name.removeprefix(PREFIX)] = (
+            tuple(value) if setting.kind is list else value
+        )
+    if field_values["folder"] is None:
+        field_values["folder"] = default_folder()
     try:
-        return GatewaySettings(**found)
+        return GatewaySettings(**field_values)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -120,7 +122,7 @@ def _has_password(url: str) -> bool:
 
 def warn_of_misspelled(environment: Mapping[str, str]) -> None:
     """Log a warning for each variable whose name is very similar to a setting's."""
-    known = [one.variable for one in (*SETTINGS, *gateway_settings())]
+    known = [setting.variable for setting in (*SETTINGS, *gateway_settings())]
     for name in environment:
         if name.startswith("DRAGOMAN_") and name not in known:
             for close in get_close_matches(name, known, n=1, cutoff=_VERY_SIMILAR):
@@ -133,32 +135,32 @@ def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
     Args:
         values: values of settings, by name; other settings than the gateway's are left out.
     """
-    found = {}
-    for one in gateway_settings():
-        value = values.get(one.name)
+    variables = {}
+    for setting in gateway_settings():
+        value = values.get(setting.name)
         if isinstance(value, list):
-            found[one.variable] = " ".join(value)
+            variables[setting.variable] = " ".join(value)
         elif isinstance(value, bool):
-            found[one.variable] = str(value).lower()
+            variables[setting.variable] = str(value).lower()
         elif value is not None:
-            found[one.variable] = str(value)
-    return found
+            variables[setting.variable] = str(value)
+    return variables
 
 
 def settings_table() -> str:
     """Returns all settings as the Markdown table of docs/gateway.md."""
     lines = ["| flag of `dragoman gateway` | default | what it is |", "|---|---|---|"]
-    for one in gateway_settings():
-        default = " ".join(one.default) if one.kind is list else one.default
+    for setting in gateway_settings():
+        default = " ".join(setting.default) if setting.kind is list else setting.default
         shown = "" if default in (None, "") else f"`{str(default).lower()}`"
-        lines.append(f"| `{one.short_flag}` | {shown} | {one.help} |")
+        lines.append(f"| `{setting.short_flag}` | {shown} | {setting.help} |")
     return "\n".join(lines)
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
     """The type of a value, and whether there may be several values."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
-        (hint,) = [one for one in typing.get_args(hint) if one is not type(None)]
+        (hint,) = [kind for kind in typing.get_args(hint) if kind is not type(None)]
     if typing.get_origin(hint) is tuple:
         return typing.get_args(hint)[0], True
     assert hint in (str, int, float, bool, Path), hint
@@ -168,8 +170,8 @@ def _kind(hint: Any) -> tuple[type, bool]:
 def _described(docstring: str) -> dict[str, str]:
     """The descriptions in the section `Attributes` of a docstring, one line each."""
     _, _, section = docstring.partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()).rstrip(".") for name, text in found}
+    attributes = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".") for name, text in attributes}
 
 
 if __name__ == "__main__":

@@ -151,14 +151,14 @@ def _list(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None
     from dragoman_gateway.core.usage import Month, month_usage
 
     used = month_usage(connection, Month.of(time.time()).name)
-    found = []
+    keys = []
     for key in all_keys(connection):
         characters, requests = used.get(key.id, (0, 0))
-        found.append({**_described(key), "used": {"characters": characters, "requests": requests}})
+        keys.append({**_described(key), "used": {"characters": characters, "requests": requests}})
     if arguments.json:
-        _print_json({"keys": found})
+        _print_json({"keys": keys})
     else:
-        _print_table(found)
+        _print_table(keys)
 
 
 def _limit(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
@@ -178,7 +178,7 @@ def _revoke(arguments: argparse.Namespace, connection: sqlite3.Connection) -> No
     from dragoman_gateway.core.store import transaction
 
     with transaction(connection):
-        keys = [revoke_key(connection, one) for one in arguments.id]
+        keys = [revoke_key(connection, key_id) for key_id in arguments.id]
     _print_done(arguments, keys, f"revoked: {', '.join(key.id for key in keys)}")
 
 
@@ -204,8 +204,8 @@ def _back_up(arguments: argparse.Namespace, connection: sqlite3.Connection) -> N
 
 def _expiry(written: str) -> int:
     """Parses an expiry: returns the Unix time of the day's end, or of that many days from now."""
-    if found := re.fullmatch(r"([1-9][0-9]{0,4})d", written):
-        return int(time.time()) + int(found[1]) * _DAY_S
+    if match := re.fullmatch(r"([1-9][0-9]{0,4})d", written):
+        return int(time.time()) + int(match[1]) * _DAY_S
     try:
         day = datetime.strptime(written, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -240,21 +240,21 @@ def _written(time_s: int | None) -> str | None:
     return datetime.fromtimestamp(time_s, UTC).isoformat().replace("+00:00", "Z")
 
 
-def _limits_of(found: dict[str, Any]) -> str:
-    given = [f"{name} {number:,}" for name, number in found["limits"].items() if number is not None]
-    if found["protocols"] is not None:
-        given.append(f"protocols {' '.join(found['protocols'])}")
-    if not found["caches"]:
+def _limits_of(key: dict[str, Any]) -> str:
+    given = [f"{name} {number:,}" for name, number in key["limits"].items() if number is not None]
+    if key["protocols"] is not None:
+        given.append(f"protocols {' '.join(key['protocols'])}")
+    if not key["caches"]:
         given.append("no cache")
     return ", ".join(given).replace("_", " ") or "no limits"
 
 
-def _print_table(found: list[dict[str, Any]]) -> None:
+def _print_table(keys: list[dict[str, Any]]) -> None:
     rows = [("ID", "STATE", "LABEL", "LAST USED", "EXPIRES", "CHARACTERS", "LIMITS")]
-    for one in found:
-        expires = (one["expires"] or "")[:10]
-        cells = (one["id"], one["state"], one["label"], one["last_used_day"] or "never", expires)
-        rows.append((*cells, f"{one['used']['characters']:,}", _limits_of(one)))
+    for key in keys:
+        expires = (key["expires"] or "")[:10]
+        cells = (key["id"], key["state"], key["label"], key["last_used_day"] or "never", expires)
+        rows.append((*cells, f"{key['used']['characters']:,}", _limits_of(key)))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())

@@ -80,7 +80,7 @@ def _by_languages(corpora: tuple[CorpusConfig, ...], data_dir: Path) -> list[lis
         for languages in combinations(corpus.languages, 2):
             text = TextFiles(data_dir / corpus.prefix, languages, with_empty=True)
             group = groups[frozenset(languages)]
-            if text.prefix not in (one.prefix for one in group):
+            if text.prefix not in (other.prefix for other in group):
                 group.append(text)
     return list(groups.values())
 
@@ -92,7 +92,7 @@ def _check_target(text: TextFiles, force: bool) -> None:
 
     target = links_file(text)
     for languages in find_links(text.prefix, text.languages):
-        found = existing_file(text.prefix, links_ending(languages))
-        if found != target:
-            raise UsageError(f"{found} has links of the same text: remove it")
+        file = existing_file(text.prefix, links_ending(languages))
+        if file != target:
+            raise UsageError(f"{file} has links of the same text: remove it")
     check_file(target, force)

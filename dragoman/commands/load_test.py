@@ -78,39 +78,41 @@ def _test(arguments: argparse.Namespace) -> int:
         print(HEAD, flush=True)
         if not arguments.find_capacity:
             return await test.sweep(loads, objectives)
-        found = await test.find_capacity(objectives, arguments.batch_size[0], arguments.arrivals)
-        return found if arguments.plan is None else _planned(arguments, found)
+        capacity_run = await test.find_capacity(
+            objectives, arguments.batch_size[0], arguments.arrivals
+        )
+        return capacity_run if arguments.plan is None else _planned(arguments, capacity_run)
 
     try:
-        found = asyncio.run(run())
+        measured = asyncio.run(run())
     except KeyboardInterrupt:
         if points:
             _keep(arguments, test.run_of(points, ()))
         raise
-    for line in conclusion_lines(found):
+    for line in conclusion_lines(measured):
         print(line)
-    _keep(arguments, found)
-    return _verdict(arguments, found)
+    _keep(arguments, measured)
+    return _verdict(arguments, measured)
 
 
-def _verdict(arguments: argparse.Namespace, found: Run) -> int:
+def _verdict(arguments: argparse.Namespace, measured: Run) -> int:
     """Returns the exit code 0.
 
     Raises:
         CheckFailed: an objective was missed, or a load had no answers.
     """
-    if found.capacity is not None and not found.capacity.sentences_per_s:
+    if measured.capacity is not None and not measured.capacity.sentences_per_s:
         raise CheckFailed(f"no rate met {', '.join(arguments.slo)}")
-    if missed := [judgement for judgement in found.judgements if not judgement.met]:
-        raise CheckFailed(f"{len(missed)} of {len(found.judgements)} objectives were missed")
-    if silent := found.unanswered:
+    if missed := [judgement for judgement in measured.judgements if not judgement.met]:
+        raise CheckFailed(f"{len(missed)} of {len(measured.judgements)} objectives were missed")
+    if silent := measured.unanswered:
         raise CheckFailed(f"no request was answered under {', '.join(silent)}")
     return 0
 
 
 def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objective]) -> None:
     """Refuse arguments that do not fit together, before anything is measured."""
-    if not arguments.stream and any(one.measure == "first part" for one in objectives):
+    if not arguments.stream and any(objective.measure == "first part" for objective in objectives):
         raise UsageError("--slo first-p...: add --stream; only streams have parts")
     if arguments.plan is not None:
         read_rate(arguments.plan)
@@ -122,9 +124,9 @@ def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objectiv
         raise UsageError(f"--price {arguments.price:g}: give more than 0")
     if not arguments.find_capacity:
         return
-    if not any(one.measure != "sentences" for one in objectives):
+    if not any(objective.measure != "sentences" for objective in objectives):
         raise UsageError("--find-capacity: give an objective, such as --slo p99=300ms")
-    if any(one.measure == "sentences" for one in objectives):
+    if any(objective.measure == "sentences" for objective in objectives):
         raise UsageError("--find-capacity: finds the sentences/s itself; give other objectives")
     for name in ("concurrency", "rate", "arrivals_file"):
         if getattr(arguments, name) is not None:

@@ -136,20 +136,20 @@ def read_rate(text: str) -> float:
 def _whole_numbers(text: str) -> tuple[int, ...]:
     """Parses numbers of at least 1, separated by commas."""
     try:
-        found = tuple(int(part) for part in text.split(","))
+        numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or min(found) < 1:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: give numbers like 1,8,32")
-    return found
+    return numbers
 
 
 def _numbers(text: str) -> tuple[float, ...]:
     """Parses positive numbers, separated by commas."""
     try:
-        found = tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or not all(0 < number < float("inf") for number in found):
+        numbers = ()
+    if not numbers or not all(0 < number < float("inf") for number in numbers):
         raise argparse.ArgumentTypeError(f"{text!r}: give rates like 50,100.5")
-    return found
+    return numbers

@@ -58,19 +58,19 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> None:
     from dragoman_export.models.model_cache import ModelCache
 
-    found = [_described(model) for model in ModelCache().models()]
+    rows = [_described(model) for model in ModelCache().models()]
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(rows, indent=1))
         return
-    if not found:
+    if not rows:
         print("no cached models; add one with dragoman models add NAME", file=sys.stderr)
-    for one in found:
-        directions = " ".join(one["directions"])
-        commit = (one["commit"] or "")[:12]
-        size = f"{one['size_bytes'] / 1e6:.0f} MB"
-        failed = ", ".join(f"{name} failed" for name in one["failed_precisions"]) or "checked"
-        licence = one["licence"] or "see its page"
-        print("\t".join((one["model"], directions, size, commit, failed, licence)))
+    for row in rows:
+        directions = " ".join(row["directions"])
+        commit = (row["commit"] or "")[:12]
+        size = f"{row['size_bytes'] / 1e6:.0f} MB"
+        failed = ", ".join(f"{name} failed" for name in row["failed_precisions"]) or "checked"
+        licence = row["licence"] or "see its page"
+        print("\t".join((row["model"], directions, size, commit, failed, licence)))
 
 
 def _described(model: CachedModel) -> dict[str, Any]:

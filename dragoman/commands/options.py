@@ -48,14 +48,14 @@ def given_options(arguments: argparse.Namespace) -> OptionArguments:
     """
     from dragoman_options.table import OPTIONS
 
-    found = {name: getattr(arguments, name, None) for name in OPTIONS}
-    for name, value in found.items():
+    given = {name: getattr(arguments, name, None) for name in OPTIONS}
+    for name, value in given.items():
         if OPTIONS[name].kind == "terms" and value is not None:
             try:
-                found[name] = OPTIONS[name].read(read_terms(value, flag(name)), {})
+                given[name] = OPTIONS[name].read(read_terms(value, flag(name)), {})
             except (TypeError, ValueError) as error:
                 raise UsageError(str(error)) from error
-    return cast("OptionArguments", {k: v for k, v in found.items() if v is not None})
+    return cast("OptionArguments", {k: v for k, v in given.items() if v is not None})
 
 
 def flag(name: str) -> str:

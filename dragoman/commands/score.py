@@ -110,11 +110,11 @@ def _by_line(error: InvalidRequest, rows: Sequence[int]) -> str:
 
 
 def _line(
-    arguments: argparse.Namespace, number: int, source: str, target: str, found: PairScore | None
+    arguments: argparse.Namespace, number: int, source: str, target: str, score: PairScore | None
 ) -> str:
     from dragoman_client.line_formats import answer_as_json
 
-    if found is None:
+    if score is None:
         reason = f"the {_empty_side(source, target)} is empty"
         _log.warning("line %d: %s, so it has no score", number, reason)
         if arguments.json:
@@ -122,11 +122,11 @@ def _line(
             return json.dumps(members, ensure_ascii=False)
         return "\t" * (_SCORES - 1)
     if arguments.json:
-        row: dict[str, Any] = {"source": source, "target": target, "score": found.score}
-        row |= {"confidence": found.confidence, "perplexity": found.perplexity}
-        return json.dumps(row | answer_as_json(found), ensure_ascii=False)
-    columns = [f"{found.score:.4f}", f"{found.confidence:.4f}", f"{found.perplexity:.4f}"]
-    return "\t".join([*columns, *[str(found.alignments)] * (found.alignments is not None)])
+        row: dict[str, Any] = {"source": source, "target": target, "score": score.score}
+        row |= {"confidence": score.confidence, "perplexity": score.perplexity}
+        return json.dumps(row | answer_as_json(score), ensure_ascii=False)
+    columns = [f"{score.score:.4f}", f"{score.confidence:.4f}", f"{score.perplexity:.4f}"]
+    return "\t".join([*columns, *[str(score.alignments)] * (score.alignments is not None)])
 
 
 def _options(arguments: argparse.Namespace) -> ScoringArguments:
@@ -159,7 +159,9 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
     def score(sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
         begun = translator.score(sources, targets, options)
         alpha = begun.plan.alpha
-        return [_pair_score(one, alpha, options, bundle) for one in begun.future.result()]
+        return [
+            _pair_score(assessment, alpha, options, bundle) for assessment in begun.future.result()
+        ]
 
     try:
         use(score)
@@ -168,7 +170,7 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
 
 
 def _pair_score(
-    found: Assessment, alpha: float, options: ScoringArguments, bundle: str
+    assessment: Assessment, alpha: float, options: ScoringArguments, bundle: str
 ) -> PairScore:
     """The scores of a pair with the requested outputs, as from the client."""
     from dragoman_client import PairScore
@@ -179,10 +181,10 @@ def _pair_score(
     for name in requested_outputs(options):
         if (value_of := OF_ASSESSMENTS.get(name)) is not None:
             codec = OUTPUTS[name].codec
-            fields[OUTPUTS[name].field] = codec.parse(codec.element(value_of(found)), options)
+            fields[OUTPUTS[name].field] = codec.parse(codec.element(value_of(assessment)), options)
     if "return_bundle" in options:
         fields["bundle"] = bundle
-    return PairScore(score=found.score(alpha), confidence=found.confidence, **fields)
+    return PairScore(score=assessment.score(alpha), confidence=assessment.confidence, **fields)
 
 
 def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:

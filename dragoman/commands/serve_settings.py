@@ -237,16 +237,20 @@ class Resolved:
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters of the engine's models that were given."""
-        given = (one.name for one in self.settings if one.of_engine and one.name in self.origins)
+        given = (
+            setting.name
+            for setting in self.settings
+            if setting.of_engine and setting.name in self.origins
+        )
         return {name: self.values[name] for name in given}
 
     @property
     def description(self) -> str:
         """One line with the settings that differ from the default; empty if there are none."""
         return ", ".join(
-            f"{one.name} {self._shown(one)} ({self.origins[one.name]})"
-            for one in self.settings
-            if self.values[one.name] != one.default
+            f"{setting.name} {self._shown(setting)} ({self.origins[setting.name]})"
+            for setting in self.settings
+            if self.values[setting.name] != setting.default
         )
 
     def _shown(self, setting: Setting) -> Any:
@@ -265,23 +269,23 @@ def declare(
         settings: settings that the command takes.
         short: whether to use the short flags.
     """
-    for one in settings:
-        how: dict[str, Any] = {"type": one.kind, "metavar": one.metavar}
-        if one.choices:
-            how = {"choices": one.choices}
-        elif one.kind is bool:
+    for setting in settings:
+        how: dict[str, Any] = {"type": setting.kind, "metavar": setting.metavar}
+        if setting.choices:
+            how = {"choices": setting.choices}
+        elif setting.kind is bool:
             how = {"action": argparse.BooleanOptionalAction}
-        elif one.kind is list:
+        elif setting.kind is list:
             how = {"nargs": "+", "metavar": "NAME"}
-        shown = one.default not in (None, [], "", False)
-        default = f" (default: {one.default})" if shown else ""
-        flag = one.short_flag if short and one.short_flag else one.flag
+        shown = setting.default not in (None, [], "", False)
+        default = f" (default: {setting.default})" if shown else ""
+        flag = setting.short_flag if short and setting.short_flag else setting.flag
         # argparse expands a `%`.
-        text = (one.help + default).replace("%", "%%")
-        if one.is_positional:
-            parser.add_argument(one.name, nargs="*", default=[], metavar="MODEL", help=text)
+        text = (setting.help + default).replace("%", "%%")
+        if setting.is_positional:
+            parser.add_argument(setting.name, nargs="*", default=[], metavar="MODEL", help=text)
             continue
-        parser.add_argument(flag, dest=one.name, default=None, help=text, **how)
+        parser.add_argument(flag, dest=setting.name, default=None, help=text, **how)
     parser.add_argument(
         "--settings",
         type=Path,
@@ -309,25 +313,25 @@ def resolve(
         UsageError: the file cannot be read, or a setting is unknown or has a wrong value.
     """
     file = arguments.settings
-    names = [one.name for one in (*settings, *known)]
+    names = [setting.name for setting in (*settings, *known)]
     from_file = {} if file is None else _read(file, names)
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for one in settings:
-        value, origin = getattr(arguments, one.name), one.flag
+    for setting in settings:
+        value, origin = getattr(arguments, setting.name), setting.flag
         if value is False:
-            origin = f"--no-{one.flag.removeprefix('--')}"
-        if one.is_positional and not value:
+            origin = f"--no-{setting.flag.removeprefix('--')}"
+        if setting.is_positional and not value:
             value = None
-        if value is None and one.variable in environment:
-            origin = one.variable
-            value = one.read(environment[one.variable], origin)
-        if value is None and one.name in from_file:
+        if value is None and setting.variable in environment:
+            origin = setting.variable
+            value = setting.read(environment[setting.variable], origin)
+        if value is None and setting.name in from_file:
             origin = str(file)
-            value = one.read(from_file[one.name], f"{file}: {one.name}")
-        values[one.name] = one.default if value is None else value
+            value = setting.read(from_file[setting.name], f"{file}: {setting.name}")
+        values[setting.name] = setting.default if value is None else value
         if value is not None:
-            origins[one.name] = origin
+            origins[setting.name] = origin
     return Resolved(settings, values, origins)
 
 
@@ -341,22 +345,22 @@ def read_bytes(name: str, text: str) -> int:
     Raises:
         UsageError: the text is no number of bytes, or 0.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)(i?)B?", text.strip())
-    if found is None or not (size := float(found[1])):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)(i?)B?", text.strip())
+    if match is None or not (size := float(match[1])):
         raise UsageError(f"{name} {text}: give bytes, such as 4GB or 512MiB")
-    return int(size * (1024 if found[3] else 1000) ** " kMGT".index(found[2] or " "))
+    return int(size * (1024 if match[3] else 1000) ** " kMGT".index(match[2] or " "))
 
 
 def _read(file: Path, known: Sequence[str]) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"--settings {file}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--settings {file}: cannot be read: {error}") from error
-    for name in found:
+    for name in settings:
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
             raise UsageError(f"{file}: unknown setting {name!r}; {hint}")
-    return found
+    return settings

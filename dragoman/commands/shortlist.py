@@ -91,22 +91,24 @@ def _read(arguments: argparse.Namespace, manifest: Manifest) -> dict[Direction, 
     """Reads the texts of each direction of the model."""
     from dragoman_training.text.parallel_text import find_languages, read_some_pairs, some_pairs
 
-    found: dict[Direction, tuple[list[str], list[str]]] = {}
+    texts: dict[Direction, tuple[list[str], list[str]]] = {}
     for prefix in arguments.text:
         path = arguments.data_dir / prefix
         languages = find_languages(path, manifest.languages)
         pairs = read_some_pairs(path, languages)
         order = some_pairs(len(pairs), arguments.pairs)
         chosen = [pairs[index] for index in itertools.islice(order, arguments.pairs)]
-        fitting = [one for one in manifest.all_directions if set(one) <= set(languages)]
+        fitting = [
+            direction for direction in manifest.all_directions if set(direction) <= set(languages)
+        ]
         if not fitting:
             raise UsageError(f"--text {prefix}: the model translates nothing between {languages}")
         for src, tgt in fitting:
-            of_direction = found.setdefault((src, tgt), ([], []))
+            of_direction = texts.setdefault((src, tgt), ([], []))
             for side, language in zip(of_direction, (src, tgt), strict=True):
                 index = languages.index(language)
                 side.extend(pair[index] for pair in chosen)
-    return dict(found)
+    return dict(texts)
 
 
 def _print(bundle: Path, manifest: Manifest, texts: dict[Direction, Texts]) -> None:
@@ -118,8 +120,8 @@ def _print(bundle: Path, manifest: Manifest, texts: dict[Direction, Texts]) -> N
     print(f"{bundle / SHORTLIST}: {size / 1e6:.1f} MB")
     for (src, tgt), (sources, targets) in texts.items():
         some = (sources[:_REPORTED], targets[:_REPORTED])
-        found = measure(bundle, manifest, some, tgt)
+        coverage = measure(bundle, manifest, some, tgt)
         print(
-            f"{src}-{tgt}: {len(sources)} pairs; {found.computed:.1%} of the output layer is "
-            f"computed, and {found.contained:.1%} of the translations' tokens are listed"
+            f"{src}-{tgt}: {len(sources)} pairs; {coverage.computed:.1%} of the output layer is "
+            f"computed, and {coverage.contained:.1%} of the translations' tokens are listed"
         )

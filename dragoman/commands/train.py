@@ -194,10 +194,10 @@ def _held_out(texts: Sequence[OwnText], saved: RunConfig | None) -> Sequence[Own
 
     Validation on general text alone would choose the model that was fine-tuned least.
     """
-    found = [
+    held_out = [
         text for text in texts if (text.is_held_out(saved.data) if saved else text.has_enough())
     ]
-    return found if found[:1] == texts[:1] else []
+    return held_out if held_out[:1] == texts[:1] else []
 
 
 def _bound_kernel_caches() -> None:

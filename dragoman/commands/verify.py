@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     manifest = Manifest.load(arguments.bundle)
     texts: list[tuple[str, str]] = []
     for prefix in arguments.test:
-        found = read_directions(arguments.data_dir / prefix, manifest.all_directions)
-        most = max(1, arguments.sentences // len(found))
-        for src, tgt in found:
+        directions = read_directions(arguments.data_dir / prefix, manifest.all_directions)
+        most = max(1, arguments.sentences // len(directions))
+        for src, tgt in directions:
             texts += [(text, tgt.language) for text in src.texts[:most]]
     outcomes = []
     for outcome in verify(arguments.bundle, texts):

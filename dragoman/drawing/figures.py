@@ -139,10 +139,10 @@ def save(figure: Figure, path: Path) -> None:
     """
     undated: Any = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     ending = path.suffix.lower()
-    with writing(f"--out {path}"), style(), warnings.catch_warnings(record=True) as found:
+    with writing(f"--out {path}"), style(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure.savefig(path, dpi=150, metadata=undated.get(ending))
-    missing = {match[1] for one in found if (match := _NO_GLYPH.match(str(one.message)))}
+    missing = {match[1] for warning in caught if (match := _NO_GLYPH.match(str(warning.message)))}
     # A viewer of SVG uses its own fonts.
     if missing and ending != ".svg":
         characters = "".join(sorted(map(chr, map(int, missing))))

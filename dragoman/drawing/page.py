@@ -92,7 +92,7 @@ def inline_hashes() -> tuple[str, str]:
     """
     # In page.html each stands between two line breaks.
     digests = (hashlib.sha256(f"\n{_part(name)}\n".encode()) for name in ("page.js", "page.css"))
-    script, style = (f"sha256-{base64.b64encode(one.digest()).decode()}" for one in digests)
+    script, style = (f"sha256-{base64.b64encode(digest.digest()).decode()}" for digest in digests)
     return script, style
 
 

@@ -62,13 +62,13 @@ class Attention:
 
     def to_json(self) -> str:
         """Returns a JSON object, with the weights as nested lists."""
-        found: dict[str, Any] = {"source": self.source, "read": self.read, "said": self.said}
+        members: dict[str, Any] = {"source": self.source, "read": self.read, "said": self.said}
         # A float64 prints six digits where a float32 would print nine.
         rounded = {kind: self.weights(kind).astype(np.float64).round(_DIGITS) for kind in KINDS}
-        found |= {kind: weights.tolist() for kind, weights in rounded.items()}
-        found["alignment_heads"] = self.alignment_heads
-        found["aligns_when_read"] = self.aligns_when_read
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        members |= {kind: weights.tolist() for kind, weights in rounded.items()}
+        members["alignment_heads"] = self.alignment_heads
+        members["aligns_when_read"] = self.aligns_when_read
+        return json.dumps(members, ensure_ascii=False, separators=(",", ":"))
 
 
 def count_weights(

@@ -182,7 +182,7 @@ def _places(sentence: str, language: str) -> Iterator[list[int]]:
     The caller falls back to any position between two tokens.
     """
     for pattern in (_CLAUSE_END, _COMMA, _BEFORE_CONJUNCTION.get(language, _SPACE), _SPACE):
-        yield [found.end() for found in pattern.finditer(sentence)]
+        yield [match.end() for match in pattern.finditer(sentence)]
 
 
 def _without_space_behind(piece: str) -> tuple[str, str]:

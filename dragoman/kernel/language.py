@@ -137,8 +137,8 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
             )
     if (other := _other_language(text, ranked, known)) is not None:
         raise OtherLanguage(Detected(other, min(ranked[other], 1.0)), among)
-    found = next(language for language in ranked if language in among)
-    return Detected(found, min(ranked[found], 1.0))
+    most_probable = next(language for language in ranked if language in among)
+    return Detected(most_probable, min(ranked[most_probable], 1.0))
 
 
 def detect_source(text: str, sources: Sequence[str], target: str | None) -> Detected:
@@ -171,12 +171,18 @@ def detect_source(text: str, sources: Sequence[str], target: str | None) -> Dete
 def _other_language(text: str, ranked: Mapping[str, float], known: Collection[str]) -> str | None:
     """The language of the text if it is none of the known ones, else None."""
     script = _script(text)
-    possible = [one for one in known if one in ranked and _is_written_in(one, script)]
-    others = (one for one in ranked if one not in known and _is_written_in(one, script))
+    possible = [
+        language for language in known if language in ranked and _is_written_in(language, script)
+    ]
+    others = (
+        language
+        for language in ranked
+        if language not in known and _is_written_in(language, script)
+    )
     other = next(others, None)
     if other is None or not possible:
         return other
-    ratio = max(ranked[other], _LEAST) / max(*(ranked[one] for one in possible), _LEAST)
+    ratio = max(ranked[other], _LEAST) / max(*(ranked[language] for language in possible), _LEAST)
     characters = min(len(text.strip()), _SURE_FROM_CHARACTERS)
     is_other = math.log(ratio) > _DOUBT_OF_SHORT * (1 - characters / _SURE_FROM_CHARACTERS)
     return other if is_other else None
@@ -211,7 +217,7 @@ def _ranked_short(text: str) -> dict[str, float]:
         share = sum(word in frequent for word in words) / max(len(words), 1)
         if share >= _LEAST_SHARE:
             ranked[language] = max(ranked[language], share * _PROBABILITY_OF_WORDS)
-    return dict(sorted(ranked.items(), key=lambda one: -one[1]))
+    return dict(sorted(ranked.items(), key=lambda pair: -pair[1]))
 
 
 def _ranked(text: str) -> dict[str, float]:

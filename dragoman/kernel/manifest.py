@@ -283,12 +283,14 @@ class Manifest:
         path = bundle / self.tokenizer
         tgt_path = bundle / self.tgt_tokenizer if self.tgt_tokenizer else None
         tokenizer = Tokenizer(path, tgt_path)
-        for one, name, size in (
+        for vocabulary, name, size in (
             (tokenizer, path, self.dimensions.src_ids),
             (tokenizer.target, tgt_path or path, self.dimensions.vocab_size),
         ):
-            if one.vocab_size != size:
-                raise UsageError(f"{name}: has {one.vocab_size} entries, the manifest says {size}")
+            if vocabulary.vocab_size != size:
+                raise UsageError(
+                    f"{name}: has {vocabulary.vocab_size} entries, the manifest says {size}"
+                )
         return tokenizer
 
     @property
@@ -458,10 +460,10 @@ class Manifest:
         for name, digest in self.files.items():
             file = bundle / name
             try:
-                found = sha256(file)
+                actual = sha256(file)
             except OSError as error:
                 raise UsageError(f"{file}: cannot be read: {error.strerror}") from error
-            if found != digest:
+            if actual != digest:
                 raise UsageError(
                     f"{file}: is not the file that {FILE_NAME} lists (SHA-256 differs)"
                 )
@@ -486,14 +488,18 @@ def _without_defaults(value: Any) -> Any:
     """A dataclass as JSON, without fields that have their default value."""
     if not dataclasses.is_dataclass(value):
         if isinstance(value, dict):
-            return {name: _without_defaults(one) for name, one in value.items()}
-        return [_without_defaults(one) for one in value] if isinstance(value, tuple) else value
-    found = {}
-    for one in dataclasses.fields(value):
-        known = one.default_factory() if callable(one.default_factory) else one.default
-        if (now := getattr(value, one.name)) != known:
-            found[one.name] = _without_defaults(now)
-    return found
+            return {name: _without_defaults(part) for name, part in value.items()}
+        return [_without_defaults(part) for part in value] if isinstance(value, tuple) else value
+    changed = {}
+    for attribute in dataclasses.fields(value):
+        known = (
+            attribute.default_factory()
+            if callable(attribute.default_factory)
+            else attribute.default
+        )
+        if (now := getattr(value, attribute.name)) != known:
+            changed[attribute.name] = _without_defaults(now)
+    return changed
 
 
 def sha256(path: Path) -> str:

@@ -54,12 +54,12 @@ def check_folder(folder: Path, force: bool, own_files: OwnFiles) -> None:
         return
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: name another")
-    found = sorted(
+    files = sorted(
         path.relative_to(folder)
         for path in folder.rglob("*")
         if path.is_symlink() or not path.is_dir()
     )
-    if not found:
+    if not files:
         return
     if not force:
         raise exists(folder)
@@ -69,7 +69,7 @@ def check_folder(folder: Path, force: bool, own_files: OwnFiles) -> None:
         raise UsageError(
             f"{folder} was not written by this command, name another folder: {error}"
         ) from error
-    for path in found:
+    for path in files:
         kept = _CACHE in path.parts or path.name.startswith(KEPT_PREFIX)
         if path not in own and not kept:
             raise UsageError(
@@ -94,5 +94,5 @@ def file_state(path: Path) -> tuple[int, ...]:
     Raises:
         OSError: the file does not exist.
     """
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

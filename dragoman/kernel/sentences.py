@@ -302,8 +302,8 @@ def _segmented(paragraph: str, language: str) -> list[str]:
     pieces = list(_found(line, language))
     if "".join(pieces) != line:  # the splitter lost characters, so its result is not used
         return [paragraph]
-    found = itertools.chain.from_iterable(_parted(piece, language) for piece in pieces)
-    ends = list(itertools.accumulate(map(len, found)))
+    parts = itertools.chain.from_iterable(_parted(piece, language) for piece in pieces)
+    ends = list(itertools.accumulate(map(len, parts)))
     kept = [
         end
         for end in ends[:-1]
@@ -330,9 +330,9 @@ def _parted(piece: str, language: str) -> Iterator[str]:
     """Splits a sentence at the ends that the splitter misses."""
     begin = 0
     if language in _OVERLOOKED:
-        for found in _OVERLOOKED[language].finditer(piece):
-            yield piece[begin : found.end()]
-            begin = found.end()
+        for match in _OVERLOOKED[language].finditer(piece):
+            yield piece[begin : match.end()]
+            begin = match.end()
     yield piece[begin:]
 
 

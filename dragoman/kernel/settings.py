@@ -23,8 +23,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: the file is missing, unreadable or not TOML.
     """
-    found: dict[str, Any] = _parsed(path, "TOML", tomllib.loads)
-    return found
+    document: dict[str, Any] = _parsed(path, "TOML", tomllib.loads)
+    return document
 
 
 def read_json(path: Path) -> Any:

@@ -32,10 +32,10 @@ def folded_text(text: str) -> tuple[str, Sequence[int]]:
         return text.casefold(), range(len(text) + 1)
     parts: list[str] = []
     places: list[int] = []
-    for found in _CLUSTER.finditer(text):
-        part = unicodedata.normalize("NFKC", found[0]).casefold()
-        parts.append(" " if found[0].isspace() else part)
-        places += [found.start()] * len(parts[-1])
+    for cluster in _CLUSTER.finditer(text):
+        part = unicodedata.normalize("NFKC", cluster[0]).casefold()
+        parts.append(" " if cluster[0].isspace() else part)
+        places += [cluster.start()] * len(parts[-1])
     return "".join(parts), [*places, len(text)]
 
 
@@ -48,11 +48,11 @@ def longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
     Returns:
         The prefixes by term, in the same order; None: the term begins with no other term.
     """
-    found: dict[str, str | None] = {}
+    prefix_of: dict[str, str | None] = {}
     prefixes: list[str] = []
     for term in terms:
         while prefixes and not term.startswith(prefixes[-1]):
             prefixes.pop()
-        found[term] = prefixes[-1] if prefixes else None
+        prefix_of[term] = prefixes[-1] if prefixes else None
         prefixes.append(term)
-    return found
+    return prefix_of

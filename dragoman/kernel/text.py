@@ -164,7 +164,7 @@ class Tokenizer:
         ids = list(self._pieces.EncodeAsIds(text))
         if self._is_part and (UNKNOWN_ID in ids or max(ids, default=0) >= self._size):
             pieces = self._pieces.EncodeAsPieces(text)
-            return [self._known_id(*one) for one in zip(pieces, ids, strict=True)]
+            return [self._known_id(*pair) for pair in zip(pieces, ids, strict=True)]
         return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -236,19 +236,19 @@ class Tokenizer:
 
     def pieces(self, text: str) -> list[Piece]:
         """Returns the tokens of `encode`, with their spans in the text."""
-        found = _pieces(text, self._pieces.EncodeAsProto(text))
+        pieces = _pieces(text, self._pieces.EncodeAsProto(text))
         if not self._is_part:
-            return list(found)
-        return [replace(piece, id=self._known_id(piece.text, piece.id)) for piece in found]
+            return list(pieces)
+        return [replace(piece, id=self._known_id(piece.text, piece.id)) for piece in pieces]
 
     def decoded_pieces(self, ids: Sequence[int]) -> list[Piece]:
         """Returns a piece for each token id, with its span in the result of `decode`."""
         if self._is_part:
-            found = self._pieces.DecodePiecesAsProto(self._spelt(ids))
+            proto = self._pieces.DecodePiecesAsProto(self._spelt(ids))
         else:
-            found = self._pieces.DecodeIdsAsProto(list(ids))
-        written = str(found.text)
-        pieces = list(_pieces(written, found))
+            proto = self._pieces.DecodeIdsAsProto(list(ids))
+        written = str(proto.text)
+        pieces = list(_pieces(written, proto))
         text = _with_spaces(written) if self._is_part else written
         begin, end = 0, len(text)
         if self._is_part:
@@ -337,10 +337,10 @@ def _with_spaces(text: str) -> str:
     return text.replace(_SPACE, " ")
 
 
-def _pieces(text: str, found: Any) -> Iterator[Piece]:
+def _pieces(text: str, proto: Any) -> Iterator[Piece]:
     """Pieces with spans in characters; SentencePiece counts UTF-8 bytes."""
     characters = [0]
     for index, character in enumerate(text):
         characters += [index] * (len(character.encode("utf-8")) - 1) + [index + 1]
-    for piece in found.pieces:
+    for piece in proto.pieces:
         yield Piece(piece.piece, piece.id, characters[piece.begin], characters[piece.end])

@@ -238,5 +238,5 @@ def _write(graph: Graph, bundle: Path) -> None:
 
 def _versions() -> dict[str, str]:
     packages = ("numpy", "onnx", "safetensors", "sentencepiece")
-    found = {name: importlib.metadata.version(name) for name in packages}
-    return {"dragoman": __version__, "python": platform.python_version(), **found}
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    return {"dragoman": __version__, "python": platform.python_version(), **versions}

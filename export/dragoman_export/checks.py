@@ -116,13 +116,13 @@ def interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:
     if found_names != listed_names:
         return Outcome(check, False, f"{found_names}, listed {listed_names}", precision_of(name))
     wrong = []
-    for found, listed in zip(
+    for tensor, listed in zip(
         [*graph.get_inputs(), *graph.get_outputs()], [*entry.inputs, *entry.outputs], strict=True
     ):
-        shape = tuple(map(str, found.shape))
-        if found.type != _ONNX_TYPES[listed.dtype] or shape != listed.shape:
+        shape = tuple(map(str, tensor.shape))
+        if tensor.type != _ONNX_TYPES[listed.dtype] or shape != listed.shape:
             wrong.append(
-                f"{found.name}: {found.type} {shape}, listed {listed.dtype} {listed.shape}"
+                f"{tensor.name}: {tensor.type} {shape}, listed {listed.dtype} {listed.shape}"
             )
     tensors = len(entry.inputs) + len(entry.outputs)
     return Outcome(check, not wrong, "; ".join(wrong) or f"{tensors} tensors", precision_of(name))
@@ -166,10 +166,10 @@ def cached_logits(
 
 
 def compare(
-    check: str, found: Floats, right: Floats, precision: CheckedPrecision = "fp32"
+    check: str, actual: Floats, right: Floats, precision: CheckedPrecision = "fp32"
 ) -> Outcome:
     """Compare arrays of one shape with the tolerance of a precision."""
-    difference = float(np.abs(right - found).max())
+    difference = float(np.abs(right - actual).max())
     bound = TOLERANCE[precision] * max(1.0, float(np.abs(right).max()))
     detail = f"largest difference {difference:.1e}, allowed {bound:.1e}"
     return Outcome(check, difference <= bound, detail, precision)  # NaN is not <=
@@ -225,25 +225,25 @@ def _int8_tokens(
     """Check that batching changes nothing, and that all tokens are correct or nearly so."""
     options = SearchOptions(1, 0.0)
     with engine(network, manifest) as running:
-        found = translate(running, manifest, sources, options)
+        batched = translate(running, manifest, sources, options)
         alone = [translate(running, manifest, [source], options)[0] for source in sources]
-    equal = sum(map(operator.eq, found, alone))
+    equal = sum(map(operator.eq, batched, alone))
     detail = f"{equal} of {len(sources)} sentences equal"
     same, near = _token_checks(name)
     yield Outcome(same, equal == len(sources), detail, "int8")
-    yield _near(near, sources, found, right, logits_after)
+    yield _near(near, sources, batched, right, logits_after)
 
 
 def _near(
     check: str,
     sources: Sequence[Ids],
-    found: Sequence[Ids],
+    tokens: Sequence[Ids],
     right: Sequence[Ids],
     logits_after: LogitsAfter,
 ) -> Outcome:
     """Where int8 first chooses another token, the fp32 scores of the two tokens must be close."""
     gaps, bound = [0.0], 0.0
-    for source, ours, theirs in zip(sources, found, right, strict=True):
+    for source, ours, theirs in zip(sources, tokens, right, strict=True):
         if tuple(ours) == tuple(theirs):
             continue
         ours, theirs = (*ours, END_ID), (*theirs, END_ID)
@@ -252,7 +252,7 @@ def _near(
         gaps.append(float(logits[theirs[first]] - logits[ours[first]]))
         largest = float(np.abs(sayable(logits)).max())
         bound = max(bound, TOLERANCE["int8"] * max(1.0, largest))
-    equal = sum(map(operator.eq, map(tuple, found), map(tuple, right)))
+    equal = sum(map(operator.eq, map(tuple, tokens), map(tuple, right)))
     detail = (
         f"{equal} of {len(sources)} sentences equal; where not, the oracle's logits are at most "
         f"{max(gaps):.2f} apart, allowed {bound:.2f}"

@@ -60,8 +60,8 @@ def digest(tokens: Sequence[Ids]) -> str:
 
 def digest_outcome(tokens: Sequence[Ids], recorded: str) -> Outcome:
     """Check that the fp32 graphs still generate the recorded translations."""
-    found = digest(tokens)
-    return Outcome(_DIGEST_CHECK, found == recorded, f"SHA-256 {found}, recorded {recorded}")
+    computed = digest(tokens)
+    return Outcome(_DIGEST_CHECK, computed == recorded, f"SHA-256 {computed}, recorded {recorded}")
 
 
 def verify_graphs(

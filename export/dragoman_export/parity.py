@@ -104,14 +104,14 @@ class _Values:
     ) -> None:
         self._manifest, self._model, self._graphs = manifest, model, graphs
         limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
-        found = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
+        tokens = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
         self._src_ids = pad(sources)
         self._src_lengths = np.array([len(ids) for ids in sources])
         end = manifest.special_ids.end
         # No step reads the position after the last token that may be generated.
         most = manifest.limits.max_target_tokens
-        self._tgt_in = pad([[BEGIN_ID, *ids][:most] for ids in found])
-        self._tgt_out = pad([[*ids, end][:most] for ids in found])
+        self._tgt_in = pad([[BEGIN_ID, *ids][:most] for ids in tokens])
+        self._tgt_out = pad([[*ids, end][:most] for ids in tokens])
         self._tgt_keep_mask = self._tgt_out != PAD_ID
         with torch.no_grad():
             self._src_keep_mask = self._src_ids != PAD_ID
@@ -135,8 +135,8 @@ class _Values:
                 self._graphs[f"decoder{suffix}"],
                 *(self._manifest, cross, self._src_lengths, self._tgt_in.numpy()),
             )
-            found, right = logits[..., self._sayable], self._logits[..., self._sayable]
-            yield self._compare(checks[1], found, right, self._tgt_keep_mask, precision)
+            actual, right = logits[..., self._sayable], self._logits[..., self._sayable]
+            yield self._compare(checks[1], actual, right, self._tgt_keep_mask, precision)
         yield from self._best()
         yield from self._reorder()
         yield self._score()
@@ -146,14 +146,14 @@ class _Values:
     def _compare(
         self,
         check: str,
-        found: Floats,
+        actual: Floats,
         right: torch.Tensor,
         keep: torch.Tensor,
         precision: CheckedPrecision = "fp32",
     ) -> Outcome:
         """Compare values where `keep`, which has the leading dimensions, is true."""
         expected = right[keep].numpy()
-        return compare(check, found[keep.numpy()], expected, precision)
+        return compare(check, actual[keep.numpy()], expected, precision)
 
     def _encoder(self, check: str, cross: Sequence[Floats], precision: CheckedPrecision) -> Outcome:
         heads, right = self._model.config.heads, []
@@ -165,9 +165,9 @@ class _Values:
                 part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in joined.chunk(2, -1)
             ]
         # Positions first, so that padding can be masked.
-        found = np.stack(cross, axis=-1).transpose(0, 2, 1, 3, 4)
+        actual = np.stack(cross, axis=-1).transpose(0, 2, 1, 3, 4)
         expected = torch.stack(right, dim=-1).transpose(1, 2)
-        return self._compare(check, found, expected, self._src_keep_mask, precision)
+        return self._compare(check, actual, expected, self._src_keep_mask, precision)
 
     def _best(self) -> Iterator[Outcome]:
         """Top-k of the model's own logits by the graph."""
@@ -199,7 +199,8 @@ class _Values:
         rows = np.array([4, 4, 0, 2])
         present = self._graphs[graph].run(next_names, {"rows": rows, **past})
         equal = all(
-            (found == past[name][rows]).all() for name, found in zip(names, present, strict=True)
+            (reordered == past[name][rows]).all()
+            for name, reordered in zip(names, present, strict=True)
         )
         return Outcome(f"{graph}: values", equal, f"rows {rows.tolist()} of 5")
 
@@ -220,7 +221,7 @@ class _Values:
         return self._compare("score: values", log_probs, right, self._tgt_keep_mask)
 
     def _attention(self) -> Iterator[Outcome]:
-        found = self._graphs[ATTENTION_GRAPH].run(
+        attention = self._graphs[ATTENTION_GRAPH].run(
             ATTENTION_NAMES,
             {
                 "input_ids": self._src_ids.numpy(),
@@ -229,12 +230,12 @@ class _Values:
             },
         )
         right = look(self._model, self._src_ids, self._src_keep_mask, self._tgt_in)
-        for name, one, expected in zip(ATTENTION_NAMES, found, right, strict=True):
-            if not one.size and one.shape == tuple(expected.shape):
+        for name, weights, expected in zip(ATTENTION_NAMES, attention, right, strict=True):
+            if not weights.size and weights.shape == tuple(expected.shape):
                 continue  # a recurrent decoder has no self-attention
             queries = self._src_keep_mask if name.startswith("encoder") else self._tgt_keep_mask
             # [B, L, H, T, S] to [B, T, L, H, S], only queries that are not padding
-            by_query = one.transpose(0, 3, 1, 2, 4)
+            by_query = weights.transpose(0, 3, 1, 2, 4)
             check = f"attention: {name}"
             yield self._compare(check, by_query, expected.permute(0, 3, 1, 2, 4), queries)
 
@@ -256,8 +257,8 @@ def _tokens(
             ("greedy", SearchOptions(1, 0.0), greedy),
             ("beam 4", SearchOptions(4, alpha), [hypothesis.ids for hypothesis in beams]),
         ):
-            found = translate(running, manifest, sources, options)
-            equal = sum(map(operator.eq, found, right))
+            tokens = translate(running, manifest, sources, options)
+            equal = sum(map(operator.eq, tokens, right))
             detail = f"{equal} of {len(sources)} sentences equal"
             yield Outcome(f"tokens: {name}", equal == len(sources), detail)
     logits_after = partial(_logits_after, model)
@@ -270,8 +271,8 @@ def _logits_after(model: Transformer, source: Ids, prefix: Ids) -> Floats:
     src_ids = torch.tensor([source])
     keep_mask = torch.ones_like(src_ids, dtype=torch.bool)
     memory = model.encode(src_ids, keep_mask)
-    found = model.project(model.decode(torch.tensor([prefix]), memory, keep_mask))[0, -1]
-    logits: Floats = found.numpy()
+    projected = model.project(model.decode(torch.tensor([prefix]), memory, keep_mask))[0, -1]
+    logits: Floats = projected.numpy()
     return logits
 
 

@@ -188,7 +188,9 @@ def _most_frequent(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Source and target ids of the most frequent links of each source token."""
     kept = (links.counts >= _FEWEST) & (links.src_ids != empty_word)
-    src_ids, tgt_ids, counts = (one[kept] for one in (links.src_ids, links.tgt_ids, links.counts))
+    src_ids, tgt_ids, counts = (
+        column[kept] for column in (links.src_ids, links.tgt_ids, links.counts)
+    )
     order = np.lexsort((-counts, src_ids))
     src_ids, tgt_ids = src_ids[order], tgt_ids[order]
     rank = np.arange(len(src_ids)) - np.searchsorted(src_ids, src_ids)

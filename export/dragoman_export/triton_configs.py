@@ -78,10 +78,10 @@ def _common(
     config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_GPU)
     config.dynamic_batching.preferred_batch_size.append(_MOST_AT_ONCE)
     warm_up = config.model_warmup.add(name="zeros", batch_size=1)
-    for found in config.input:
-        dims = [_WARM_UP_TOKENS if size < 0 else size for size in found.dims]
-        data_type = found.data_type
-        warm_up.inputs[found.name].CopyFrom(
+    for model_input in config.input:
+        dims = [_WARM_UP_TOKENS if size < 0 else size for size in model_input.dims]
+        data_type = model_input.data_type
+        warm_up.inputs[model_input.name].CopyFrom(
             pb.ModelWarmup.Input(data_type=data_type, dims=dims, zero_data=True)
         )
     return config

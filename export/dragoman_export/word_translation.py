@@ -80,17 +80,17 @@ def count_links(
 
 def _index(pairs: Sequence[Pair], tgt_size: int) -> tuple[Ids, list[_Chunk]]:
     """Distinct links, `src_id * tgt_size + tgt_id` in increasing order, and those of the pairs."""
-    found = []
+    chunks = []
     for begin in range(0, len(pairs), _TOGETHER):
         keys, lengths = _keys(pairs[begin : begin + _TOGETHER], tgt_size)
-        found.append((*np.unique(keys, return_inverse=True), lengths))
-    kinds = np.unique(np.concatenate([own for own, _, _ in found]))
+        chunks.append((*np.unique(keys, return_inverse=True), lengths))
+    kinds = np.unique(np.concatenate([own for own, _, _ in chunks]))
     return kinds, [
         _Chunk(
             np.searchsorted(kinds, own).astype(np.int32)[links],
             np.concatenate([[0], np.cumsum(lengths)[:-1]]),
         )
-        for own, links, lengths in found
+        for own, links, lengths in chunks
     ]
 
 

@@ -105,8 +105,8 @@ class Int8Blocks(Blocks):
             largest = graph.op("ReduceMax", sizes, graph.constant([-1]), keepdims=1)
             scales = graph.op("Mul", largest, graph.constant(1 / _LARGEST_CODE, np.float32))
             if self._zero_points is None:  # all of a graph's products have the same rows
-                one = graph.constant([[_ZERO_POINT]], np.uint8)
-                self._zero_points = graph.op("Expand", one, graph.op("Shape", scales))
+                zero_point = graph.constant([[_ZERO_POINT]], np.uint8)
+                self._zero_points = graph.op("Expand", zero_point, graph.op("Shape", scales))
             # One block as long as the row, so that the scales have the shape that the product
             # needs.
             width = self.config.feed_forward_size if is_inner else self.config.model_size

@@ -130,10 +130,10 @@ class Directions:
 
     def report(self, weights: Floats) -> str:
         """The agreement as text."""
-        found = self.agreement(weights)
+        agreement = self.agreement(weights)
         return (
-            f"agreement {found.beyond:.3f} beyond position ({found.same:.1%} of links, "
-            f"{found.by_position:.1%} by position alone)"
+            f"agreement {agreement.beyond:.3f} beyond position ({agreement.same:.1%} of links, "
+            f"{agreement.by_position:.1%} by position alone)"
         )
 
     def _links(self, weights: Floats) -> Iterator[tuple[Ids, Ids]]:
@@ -186,7 +186,9 @@ def look_both_ways(
     done = len(pairs) - count
     looked = []
     for group in groups:
-        forward, backward = (_look(graph, [one.ways[side] for one in group]) for side in (0, 1))
+        forward, backward = (
+            _look(graph, [example.ways[side] for example in group]) for side in (0, 1)
+        )
         looked.append(LikePairs(forward, backward))
         done += len(group)
         told(done)

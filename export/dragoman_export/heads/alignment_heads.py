@@ -83,7 +83,7 @@ def choose_heads(evidence: Evidence, text: str) -> AlignmentHeads:
         text: its name, which is recorded with the choice.
     """
     chosen = [(*_forward_selection(evidence, when_read), when_read) for when_read in (False, True)]
-    heads, value, when_read = max(chosen, key=lambda one: one[1])
+    heads, value, when_read = max(chosen, key=lambda choice: choice[1])
     return AlignmentHeads(heads, when_read, evidence.criterion, value, evidence.count, text)
 
 

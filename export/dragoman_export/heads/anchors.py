@@ -115,29 +115,29 @@ def find_anchors(
     manifest = Manifest.load(bundle)
     tokenizer = manifest.open_tokenizer(bundle)
     graph = ScoreGraph(bundle, manifest)
-    found: list[_Anchor] = []
+    anchors: list[_Anchor] = []
     examples = [
         _Example.of(tokenizer, pair[side], pair[1 - side], target)
         for side, (_, target) in enumerate(directions)
         for pair in pairs
     ]
     done = len(examples)
-    examples = [one for one in examples if one.anchors and one.fits(manifest)]
+    examples = [example for example in examples if example.anchors and example.fits(manifest)]
     done -= len(examples)
     for begin in range(0, len(examples), _TOGETHER):
-        chunk = sorted(examples[begin : begin + _TOGETHER], key=lambda one: one.lengths)
-        for group in like_lengths([one.lengths for one in chunk]):
-            _, attention = graph.run_all([one.pair for one in chunk[group]])
-            for one, of_one in zip(chunk[group], attention, strict=True):
-                found += one.look(of_one)
+        chunk = sorted(examples[begin : begin + _TOGETHER], key=lambda example: example.lengths)
+        for group in like_lengths([example.lengths for example in chunk]):
+            _, attention = graph.run_all([example.pair for example in chunk[group]])
+            for example, own_attention in zip(chunk[group], attention, strict=True):
+                anchors += example.look(own_attention)
         done += len(chunk)
         told(done)
-    if len(found) < _FEWEST_ANCHORS:
+    if len(anchors) < _FEWEST_ANCHORS:
         raise TooFewAnchors(
-            f"the text has {len(found)} anchors, words that are spelt alike on both sides, less "
+            f"the text has {len(anchors)} anchors, words that are spelt alike on both sides, less "
             f"than {_FEWEST_ANCHORS}: give a longer text"
         )
-    return _stack(found)
+    return _stack(anchors)
 
 
 def accuracy_of(weights: Floats, right: Bools) -> float:
@@ -168,12 +168,12 @@ class _Example:
     def of(cls, tokenizer: Tokenizer, source: str, target: str, language: str) -> _Example:
         src, tgt = tokenizer.pieces(source), tokenizer.target.pieces(target)
         src_ids = tuple(tokenizer.encode_source(source, language))
-        found = [
+        anchors = [
             (piece, frozenset(tokens_of(word, src)))
             for word, other in anchors_of(source, target)
             for piece in tokens_of(other, tgt)
         ]
-        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(found), tokenizer.tags)
+        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(anchors), tokenizer.tags)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -199,8 +199,8 @@ class _Example:
             )
 
 
-def _stack(found: Sequence[_Anchor]) -> Anchors:
-    longest = max(len(one.right) for one in found)
+def _stack(anchors: Sequence[_Anchor]) -> Anchors:
+    longest = max(len(anchor.right) for anchor in anchors)
 
     def padded(rows: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.generic]:
         stacked = np.zeros((len(rows), *rows[0].shape[:-1], longest), rows[0].dtype)
@@ -209,8 +209,8 @@ def _stack(found: Sequence[_Anchor]) -> Anchors:
         return stacked
 
     return Anchors(
-        padded([one.said for one in found]).astype(np.float32),
-        padded([one.read for one in found]).astype(np.float32),
-        padded([one.right for one in found]).astype(np.bool_),
-        np.array([one.place for one in found]),
+        padded([anchor.said for anchor in anchors]).astype(np.float32),
+        padded([anchor.read for anchor in anchors]).astype(np.float32),
+        padded([anchor.right for anchor in anchors]).astype(np.bool_),
+        np.array([anchor.place for anchor in anchors]),
     )

@@ -75,12 +75,12 @@ class Converter:
             Manifest.load(source.path)
             return source.path
         with self.cache.locked(source):
-            found = self.cache.find(source)
-            if found is None or self._is_outdated(source, found):
-                found = self._made(source)
+            model = self.cache.find(source)
+            if model is None or self._is_outdated(source, model):
+                model = self._made(source)
             else:
-                self._check_for_this_cpu(found)
-        return found.bundle
+                self._check_for_this_cpu(model)
+        return model.bundle
 
     def add(self, source: ModelSource) -> Path:
         """Like `bundle`, but ask the hub whether its revision is now another commit.
@@ -91,13 +91,13 @@ class Converter:
         if source.kind == "bundle":
             return self.bundle(source)
         with self.cache.locked(source):
-            found = self.cache.find(source)
+            model = self.cache.find(source)
             named = self.languages != Languages()
-            if found is None or named or self._has_changed(source, found):
-                found = self._made(source)
+            if model is None or named or self._has_changed(source, model):
+                model = self._made(source)
             else:
-                self._check_for_this_cpu(found)
-        return found.bundle
+                self._check_for_this_cpu(model)
+        return model.bundle
 
     def _check_for_this_cpu(self, model: CachedModel) -> None:
         """Repeat the checks of a cached model if they were made on another kind of CPU."""
@@ -107,19 +107,19 @@ class Converter:
             )
             verify_cached(model, self.exact).log(model.record.model)
 
-    def _has_changed(self, source: ModelSource, found: CachedModel) -> bool:
+    def _has_changed(self, source: ModelSource, model: CachedModel) -> bool:
         if source.path is not None:
-            return self._is_outdated(source, found)
+            return self._is_outdated(source, model)
         with self.cache.downloading(source) as folder:
             if source.pair is not None:
                 commit = self._offer(source, source.pair, folder).sha256
             else:
                 commit = self._hub(source).commit(source.name, folder, self.told)
-        return commit != found.record.commit
+        return commit != model.record.commit
 
-    def _is_outdated(self, source: ModelSource, found: CachedModel) -> bool:
+    def _is_outdated(self, source: ModelSource, model: CachedModel) -> bool:
         """Whether a checkpoint's files have changed since the conversion."""
-        return source.path is not None and _digests(source.path) != found.record.files
+        return source.path is not None and _digests(source.path) != model.record.files
 
     def _hub(self, source: ModelSource) -> Hub:
         return Hub.of_environment(source.revision, offline=self.offline)
@@ -257,10 +257,10 @@ def check(bundle: Path, exact: bool, recorded: str | None = None) -> Report:
         from dragoman_export.parity import verify
 
         outcomes, reference = verify(bundle, texts[:_WITH_PYTORCH], exact), PYTORCH
-    found = list(outcomes)
+    all_outcomes = list(outcomes)
     if recorded is not None:
-        found.append(digest_outcome(tokens, recorded))
-    return Report(tuple(found), reference, digest(tokens), exact)
+        all_outcomes.append(digest_outcome(tokens, recorded))
+    return Report(tuple(all_outcomes), reference, digest(tokens), exact)
 
 
 def verify_cached(model: CachedModel, exact: bool) -> Report:

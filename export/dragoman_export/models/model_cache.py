@@ -79,8 +79,8 @@ class ModelCache:
 
     def models(self) -> list[CachedModel]:
         """All complete models, by name."""
-        found = [self._read(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
-        return sorted((one for one in found if one), key=lambda one: one.record.model)
+        models = [self._read(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
+        return sorted((model for model in models if model), key=lambda model: model.record.model)
 
     def find(self, source: ModelSource) -> CachedModel | None:
         """A source's model, if it exists and this version can use it."""
@@ -92,8 +92,8 @@ class ModelCache:
         Raises:
             UsageError: it does not exist.
         """
-        if found := self.find(source):
-            return found
+        if model := self.find(source):
+            return model
         raise self._missing(source)
 
     def _missing(self, source: ModelSource) -> UsageError:
@@ -180,12 +180,12 @@ class ModelCache:
             return None
         try:
             record = from_mapping(ModelRecord, read_json(path), str(path))
-            found = CachedModel(folder, record)
-            Manifest.load(found.bundle)
+            model = CachedModel(folder, record)
+            Manifest.load(model.bundle)
         except UsageError as error:
             log.warning("%s; it is not used", error)
             return None
-        return found
+        return model
 
 
 def _user_folder() -> Path:

@@ -95,8 +95,8 @@ def find_sources(word: str) -> list[ModelSource]:
     if path.is_dir():
         return _in_folder(path)
     refuse_own_format(path)
-    if found := _downloaded(word):
-        return found
+    if sources := _downloaded(word):
+        return sources
     raise UsageError(
         f"{word}: no such folder, and a hub's names have the form owner/model, "
         "owner/model@revision or opus-mt-..., Firefox's models firefox:en-de"
@@ -109,10 +109,10 @@ def one_source(word: str) -> ModelSource:
     Raises:
         UsageError: it names nothing, or several.
     """
-    found = find_sources(word)
-    if len(found) > 1:
-        raise UsageError(f"{word}: contains {len(found)} models; name one")
-    return found[0]
+    sources = find_sources(word)
+    if len(sources) > 1:
+        raise UsageError(f"{word}: contains {len(sources)} models; name one")
+    return sources[0]
 
 
 def kept_sources(word: str) -> list[ModelSource]:
@@ -152,8 +152,8 @@ def _downloaded(word: str) -> list[ModelSource]:
 
 def _pairs(word: str, languages: str) -> list[Pair]:
     """The models that translate a pair, or between all of several languages."""
-    if found := _PAIR.fullmatch(languages):
-        pairs = [(_language(found[1]), _language(found[2]))]
+    if match := _PAIR.fullmatch(languages):
+        pairs = [(_language(match[1]), _language(match[2]))]
     else:
         named = languages.split(",")
         if len(named) < 2 or not all(map(_ONE_LANGUAGE.fullmatch, named)):
@@ -180,7 +180,7 @@ def _in_folder(path: Path) -> list[ModelSource]:
         return [ModelSource("student", str(path), path)]
     if (path / CONFIG).is_file() and "model_type" in read_object(path / CONFIG):
         return [ModelSource("marian", str(path), path)]
-    bundles = sorted(found.parent for found in path.glob(f"*/{FILE_NAME}"))
+    bundles = sorted(file.parent for file in path.glob(f"*/{FILE_NAME}"))
     if not bundles:
         refuse_own_format(path)
         raise UsageError(

@@ -50,26 +50,26 @@ def calibrate(bundle: Path, manifest: Manifest, sources: Sequence[Sequence[int]]
             future.result()
     finally:
         engine.close()
-    found: dict[str, dict[str, Product]] = {}
+    products: dict[str, dict[str, Product]] = {}
     for graph in QUANTIZED_GRAPHS:
         weights = _weights(graphs[graph], bundle)
-        found[graph] = {
+        products[graph] = {
             node.output[0]: Product(weights[node.input[1]], watcher.rows(graph, node.input[0]))
             for node in constant_products(graphs[graph].graph)
         }
-    return found
+    return products
 
 
 def constant_products(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     """The products whose second factor is computed from weights alone."""
     moving = {value.name for value in graph.input}
-    found = []
+    products = []
     for node in graph.node:
         if node.op_type == "MatMul" and node.input[1] not in moving:
-            found.append(node)
+            products.append(node)
         if moving.intersection(node.input):
             moving.update(node.output)
-    return found
+    return products
 
 
 def _weights(model: onnx.ModelProto, folder: Path) -> dict[str, Floats]:
@@ -116,5 +116,5 @@ class _Watcher(HostRunner):
 
     def rows(self, graph: str, name: str) -> Floats:
         """The recorded rows [N, K] of one product."""
-        found = np.concatenate(self._rows[graph, name])
-        return found[:: len(found) // _MOST_ROWS + 1]
+        rows = np.concatenate(self._rows[graph, name])
+        return rows[:: len(rows) // _MOST_ROWS + 1]

@@ -48,11 +48,11 @@ class HostRunner:
         session = self._sessions[graph]
         feeds = {value.name: _array(tensors[value.name]) for value in session.get_inputs()}
         names = [value.name for value in session.get_outputs()]
-        found = dict(zip(names, session.run(names, feeds), strict=True))
+        outputs = dict(zip(names, session.run(names, feeds), strict=True))
         for name in names:
             if name in tensors:
-                _array(tensors[name])[...] = found.pop(name)
-        self.look(graph, feeds, found)
+                _array(tensors[name])[...] = outputs.pop(name)
+        self.look(graph, feeds, outputs)
 
     def look(
         self,
@@ -89,5 +89,5 @@ def open_session(graph: onnx.ModelProto, folder: Path) -> onnxruntime.InferenceS
 def _array(tensor: DeviceTensor) -> npt.NDArray[Any]:
     """A view of a tensor's memory."""
     memory = (ctypes.c_byte * tensor.nbytes).from_address(tensor.address)
-    found: npt.NDArray[Any] = np.frombuffer(memoryview(memory), _DTYPES[tensor.dtype])
-    return found.reshape(tensor.shape)
+    array: npt.NDArray[Any] = np.frombuffer(memoryview(memory), _DTYPES[tensor.dtype])
+    return array.reshape(tensor.shape)

@@ -131,13 +131,15 @@ class _Writer:
             values = np.clip(np.rint(values), -self._largest, self._largest)
         # Clip to the largest code: a rounded scale could exceed it, where fp8 has NaN.
         codes = np.clip(values, -self._largest, self._largest).astype(self._codes)
-        found = f"{product}:weight"
+        dequantized = f"{product}:weight"
         inputs = [
             self._constant(f"{product}:weight_codes", codes),
             self._constant(f"{product}:weight_scales", scales),
         ]
-        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [found], found, axis=1))
-        return found
+        self.nodes.append(
+            helper.make_node("DequantizeLinear", inputs, [dequantized], dequantized, axis=1)
+        )
+        return dequantized
 
     def _scale(self, largest: Floats) -> npt.NDArray[Any]:
         scale: npt.NDArray[Any] = np.maximum(largest / self._largest, self._smallest_scale)

@@ -22,18 +22,18 @@ _TIMEOUT_S = 60
 def main() -> None:
     """Fetch each archive into the folder with its name; on an error, exit with one line."""
     (folder,) = sys.argv[1:]
-    for one in json.loads(os.environ["DOWNLOADS"]):
+    for download in json.loads(os.environ["DOWNLOADS"]):
         try:
-            _fetch(one["url"], one["sha256"], Path(folder) / one["name"])
+            _fetch(download["url"], download["sha256"], Path(folder) / download["name"])
         except (OSError, tarfile.TarError, ValueError) as error:
-            sys.exit(f"models.downloads {one['name']}: {one['url']}: {error}")
+            sys.exit(f"models.downloads {download['name']}: {download['url']}: {error}")
 
 
 def _fetch(url: str, sha256: str, folder: Path) -> None:
     with tempfile.TemporaryFile() as archive:
-        found = _download(url, archive)
-        if found != sha256:
-            raise ValueError(f"its SHA-256 is {found}, not {sha256}: correct it if you trust both")
+        digest = _download(url, archive)
+        if digest != sha256:
+            raise ValueError(f"its SHA-256 is {digest}, not {sha256}: correct it if you trust both")
         archive.seek(0)
         with tarfile.open(fileobj=archive) as members:
             # A restarted pod may find files of an earlier attempt; they are replaced.
