@@ -25,7 +25,7 @@ def cpu_s(pids: Iterable[int]) -> float:
         OSError: a process has ended.
     """
     fields = [_read_process(_PROC / str(pid)) for pid in pids]
-    return _seconds(sum(int(one[_USER]) + int(one[_SYSTEM]) for one in fields))
+    return _seconds(sum(int(stat[_USER]) + int(stat[_SYSTEM]) for stat in fields))
 
 
 def machine_busy_s() -> float:

@@ -25,10 +25,10 @@ class Case:
 
     def span(self, word: str) -> tuple[int, int]:
         """The characters of a word of the text."""
-        found = re.search(rf"\b{re.escape(word)}\b", self.text)
-        if found is None:
+        match = re.search(rf"\b{re.escape(word)}\b", self.text)
+        if match is None:
             raise ValueError(f"{self.text!r} has no word {word!r}")
-        return found.span()
+        return match.span()
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def _it() -> Iterator[Case]:
         ("The ship didn't enter the harbor because it was too {}.", "ship big", "harbor small"),
     )
     for sentence, *choices in sentences:
-        (first, one), (second, two) = (choice.split() for choice in choices)
-        yield Case(sentence.format(one), "de", "it", first, second)
-        yield Case(sentence.format(two), "de", "it", second, first)
+        (first, first_reason), (second, second_reason) = (choice.split() for choice in choices)
+        yield Case(sentence.format(first_reason), "de", "it", first, second)
+        yield Case(sentence.format(second_reason), "de", "it", second, first)
 
 
 def _he_and_she() -> Iterator[Case]:

@@ -65,8 +65,8 @@ class Looker:
     def look(self, text: str, target_language: str, target: str = "") -> tuple[Floats, ...]:
         """Weights of encoder [L, H, S, S], decoder [L, H, T, T] and cross-attention."""
         src_ids = tuple(self.tokenizer.encode_source(text, target_language))
-        found = self._graph.run(Pair(src_ids, tuple(self.tokenizer.target.encode(target))))
-        return tuple(weights.astype(np.float64) for weights in found)
+        attention = self._graph.run(Pair(src_ids, tuple(self.tokenizer.target.encode(target))))
+        return tuple(weights.astype(np.float64) for weights in attention)
 
     def tokens(self, text: str, span: tuple[int, int]) -> list[int]:
         """Indices of the source tokens that contain some characters."""
@@ -96,12 +96,12 @@ def main(arguments: argparse.Namespace) -> Results:
     ]
     with progress(len(pairs)) as advance:
         habits = measure(looker, pairs, advance)
-    found = [examine(looker, probe) for probe in probes()]
+    findings = [examine(looker, probe) for probe in probes()]
     for kind, shares in habits.items():
         print(markdown_table([kind, *shares], rows_of(shares)), end="\n\n")
-    print(markdown_table(FINDING_COLUMNS, [finding.row for finding in found]))
+    print(markdown_table(FINDING_COLUMNS, [finding.row for finding in findings]))
     heads = {kind: {n: v.tolist() for n, v in of_kind.items()} for kind, of_kind in habits.items()}
-    return {"heads": heads, "probes": {one.name: asdict(one) for one in found}}
+    return {"heads": heads, "probes": {finding.name: asdict(finding) for finding in findings}}
 
 
 def measure(
@@ -241,8 +241,8 @@ def examine(looker: Looker, probe: Probe) -> Finding:
 
 def _weigh_all(looker: Looker, cases: Sequence[Case]) -> tuple[Floats, Floats]:
     """Weights of the wanted words and of the others, [N, L, H] each."""
-    found = [weigh(looker, case) for case in cases]
-    wanted, other = (np.stack(side) for side in zip(*found, strict=True))
+    weighed = [weigh(looker, case) for case in cases]
+    wanted, other = (np.stack(side) for side in zip(*weighed, strict=True))
     return wanted, other
 
 

@@ -65,8 +65,8 @@ def main(arguments: argparse.Namespace) -> Results:
         for width, options in CASES:
             plain: Mapping[str, Any] = {"target_language": "de", "beam_width": width}
             runs = {
-                name: partial(seconds, partial(translator.translate, texts, one))
-                for name, one in {"plain": plain, "option": {**plain, **options}}.items()
+                name: partial(seconds, partial(translator.translate, texts, variant))
+                for name, variant in {"plain": plain, "option": {**plain, **options}}.items()
             }
             taken = alternate(runs, arguments.rounds, warm_up=1)
             speeds = ratios(taken["plain"], taken["option"])

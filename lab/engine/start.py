@@ -109,7 +109,7 @@ def measure(bundle: Path, rounds: int) -> dict[str, list[Start]]:
 def row(model: str, codes: str, starts: list[Start]) -> list[str]:
     """A row of the table: medians."""
     first_s, load_s, *sizes = (
-        statistics.median(getattr(one, name) for one in starts)
+        statistics.median(getattr(sample, name) for sample in starts)
         for name in ("first_s", "load_s", "peak_bytes", "added_bytes")
     )
     seconds = [f"{first_s:.2f}", f"{load_s:.2f}"]
@@ -154,7 +154,11 @@ def main(arguments: argparse.Namespace) -> Results:
             for codes, starts in measure(bundle, arguments.rounds).items():
                 rows.append(row(model, codes, starts))
                 results.append(
-                    {"model": model, "codes": codes, "starts": [asdict(one) for one in starts]}
+                    {
+                        "model": model,
+                        "codes": codes,
+                        "starts": [asdict(sample) for sample in starts],
+                    }
                 )
             done(model)
     header = ("model", "codes", "first translation s", "load s", "peak resident MiB", "added MiB")

@@ -78,7 +78,7 @@ def quality_table(qualities: Sequence[tuple[str, int, list[Quality]]]) -> str:
         figures = (f"{large.bleu:.1f}", f"{small.bleu:.1f}", f"{apart:+.1f}")
         rows.append((direction, search_name(width), *figures))
     table = markdown_table(("direction", "search", "shipped", "student", "difference"), rows)
-    signatures = dict.fromkeys(one.bleu_signature for *_, both in qualities for one in both)
+    signatures = dict.fromkeys(quality.bleu_signature for *_, both in qualities for quality in both)
     return f"{table}\n\n{', '.join(signatures)}"
 
 

@@ -96,15 +96,15 @@ def cost(both: Mapping[str, Bench], corpora: Path, rounds: int) -> Iterator[list
         pairs = [pair for pair in pairs if bool(re.search(r"[\d@{<:/]", pair[0])) is has_any]
         pairs = next(iter(both.values())).some(pairs)
         texts, references = zip(*pairs, strict=True)
-        found: dict[str, list[str]] = {}
+        translations: dict[str, list[str]] = {}
 
         def run(name: str, *translated: Any) -> None:
-            found[name] = both[name].translated(*translated)  # noqa: B023
+            translations[name] = both[name].translated(*translated)  # noqa: B023
 
         runs = {name: partial(seconds, partial(run, name, texts, src, tgt)) for name in both}
         taken = alternate(runs, rounds, warm_up=1)
         per_s = [f"{len(texts) / min(taken[name]):.0f}" for name in both]
-        bleu = [f"{measure(found[name], references).bleu:.1f}" for name in both]
+        bleu = [f"{measure(translations[name], references).bleu:.1f}" for name in both]
         speed = spread(ratios(*taken.values()))
         what = "with numbers" if has_any else "plain"
         yield [what, f"{src}-{tgt}", str(len(texts)), *per_s, speed, *bleu]
@@ -145,9 +145,11 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
             yield bench.glossary("terminology", *of_terms, src, tgt)
         else:
             pairs = [pair for name in LABELS for pair in read_set(corpora, name, src, tgt)]
-            labels = {one for one, _ in pairs if len(one.split()) < 4 and re.search("[a-z]", one)}
+            labels = {
+                text for text, _ in pairs if len(text.split()) < 4 and re.search("[a-z]", text)
+            }
             everyday = read_set(corpora, "tatoeba-en-{}/train", src, tgt)[:50_000]
-            counts = Counter(word.lower() for one, _ in everyday for word in terms.words(one))
+            counts = Counter(word.lower() for text, _ in everyday for word in terms.words(text))
             frequent = [word for word, _ in counts.most_common(WORDS // 2)]
             every = -(-2 * len(labels) // WORDS)
             yield bench.words("frequent words", bench.some(frequent), src, tgt)
@@ -158,11 +160,11 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
 def print_cases(bench: Bench, path: Path) -> Iterator[dict[str, Any]]:
     """Print the cases that run in process, for a reader, and yield them."""
     for case in read_cases(path) if path.exists() else ():
-        if (found := bench.case(case)) is not None:
-            faults = list(case.faults(found))
+        if (output := bench.case(case)) is not None:
+            faults = list(case.faults(output))
             print(f"\n{case.section} {case.interface} -> {case.tgt}: {faults or 'no fault found'}")
-            print(f"  input   {case.text!r}\n  output  {found!r}\n  right   {case.right}")
-            yield {**asdict(case), "output": found, "faults": faults}
+            print(f"  input   {case.text!r}\n  output  {output!r}\n  right   {case.right}")
+            yield {**asdict(case), "output": output, "faults": faults}
 
 
 def print_table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
@@ -195,7 +197,7 @@ def main(arguments: argparse.Namespace) -> Results:
     """Print the tables."""
     corpora, limit, parts = arguments.data_dir, arguments.limit, arguments.parts
     if arguments.short:
-        corpora, limit, parts = None, limit or 40, [one for one in parts if one in SHORT_PARTS]
+        corpora, limit, parts = None, limit or 40, [part for part in parts if part in SHORT_PARTS]
     elif corpora is None:
         raise UsageError("--data-dir: the folder of the corpora is required without --short")
     rows, cases, costs = list[Row](), list[dict[str, Any]](), list[list[str]]()
@@ -209,12 +211,12 @@ def main(arguments: argparse.Namespace) -> Results:
                 costs += cost({"without": without, "with": bench}, corpora, arguments.rounds)
                 print_table((*_COST, "BLEU without", "with"), costs)
             else:
-                found = list(rows_of(part, bench, corpora))
-                for row in found:
+                part_rows = list(rows_of(part, bench, corpora))
+                for row in part_rows:
                     for example in row.wrong[: arguments.show]:
                         print(f"{row.what} {row.direction}: {example}")
-                print_table(_TITLES, [row.cells for row in found])
-                rows += found
+                print_table(_TITLES, [row.cells for row in part_rows])
+                rows += part_rows
     return {"rows": [asdict(row) for row in rows], "cases": cases, "cost": costs}
 
 

@@ -66,7 +66,7 @@ class Bench:
     def translated(self, texts: Sequence[str], src: str, tgt: str, **more: Any) -> list[str]:
         """Translations, with further options."""
         options = {"source_language": src, "target_language": tgt, **self._options, **more}
-        return [one.text for one in self._translate(texts, options)]
+        return [translation.text for translation in self._translate(texts, options)]
 
     def some(self, items: Sequence[Any]) -> Sequence[Any]:
         """As many items as the limit says, evenly spread."""
@@ -77,8 +77,8 @@ class Bench:
         """Numbers by value; beside: those of the references."""
         pairs = self.some([pair for pair in pairs if re.search(r"\d", pair[0])])
         row, right = Row(f"numbers: {name}", f"{src}-{tgt}", 0, 0), 0
-        found = self.translated([source for source, *_ in pairs], src, tgt)
-        for (source, *reference), text in zip(pairs, found, strict=True):
+        translated = self.translated([source for source, *_ in pairs], src, tgt)
+        for (source, *reference), text in zip(pairs, translated, strict=True):
             other = differing(source, src, text, tgt)
             missing, extra = ([*map(str, side)] for side in other or ((), ()))
             row.add(not other, "\n  ".join([f"-{missing} +{extra}", source, text, *reference]))
@@ -96,10 +96,10 @@ class Bench:
         for name, group in groups.items():
             items = self.some(group)
             row, texts = Row(name, f"{src}-{tgt}", 0, 0), signs.framed(items, src)
-            for item, text, found in zip(
+            for item, text, translation in zip(
                 items, texts, self.translated(texts, src, tgt), strict=True
             ):
-                row.add(signs.is_kept(item, found), f"{text} -> {found}")
+                row.add(signs.is_kept(item, translation), f"{text} -> {translation}")
             yield row
 
     def placeholders(self, src: str, tgt: str, by_kind: dict[str, Row]) -> Iterator[Row]:
@@ -108,12 +108,15 @@ class Bench:
         once, order = (
             Row(f"placeholders: {what}", f"{src}-{tgt}", 0, 0) for what in ("once", "order")
         )
-        found = self.translated([case.text for case in cases], src, tgt)
-        for case, text in zip(cases, found, strict=True):
+        translated = self.translated([case.text for case in cases], src, tgt)
+        for case, text in zip(cases, translated, strict=True):
             positions, example = placeholders.positions(case, text), f"{case.text} -> {text}"
             once.add(None not in positions, example)
             if case.in_order and None not in positions:
-                order.add(positions == sorted(one for one in positions if one is not None), example)
+                order.add(
+                    positions == sorted(position for position in positions if position is not None),
+                    example,
+                )
             for (kind, _), position in zip(case.placeholders, positions, strict=True):
                 by_kind.setdefault(kind, Row(placeholders.shown(kind), "all", 0, 0)).add(
                     position is not None, example
@@ -126,14 +129,14 @@ class Bench:
         """Terms that are in the translation; beside: without the glossary, usual words, chrF."""
         sources = [case.source for case in cases]
         free = self.translated(sources, src, tgt)
-        found = self.translated(sources, src, tgt, glossary=glossary)
+        translated = self.translated(sources, src, tgt, glossary=glossary)
         row, doubled, alone = Row(f"glossary: {name}", f"{src}-{tgt}", 0, 0), 0, 0
-        for case, text, other in zip(cases, found, free, strict=True):
+        for case, text, other in zip(cases, translated, free, strict=True):
             for term in case.required:
                 row.add(terms.has(text, term), f"{case.source} {case.required} -> {text}")
                 alone += terms.has(other, term)
             doubled += any(terms.has(text, word) for word in case.usual)
-        with_terms = measure(found, [case.reference for case in cases]).chrf
+        with_terms = measure(translated, [case.reference for case in cases]).chrf
         without = measure(free, [case.free_reference for case in cases]).chrf
         row.beside = (
             f"usual word too in {doubled} of {len(cases)}, chrF {with_terms:.1f}; without: "
@@ -144,34 +147,34 @@ class Bench:
     def words(self, name: str, texts: Sequence[str], src: str, tgt: str) -> Row:
         """Single words and labels: translations with letters; beside: empty ones."""
         row, empty = Row(name, f"{src}-{tgt}", 0, 0), 0
-        for text, found in zip(texts, self.translated(texts, src, tgt), strict=True):
-            row.add(any(map(str.isalpha, found)), f"{text!r} -> {found!r}")
-            empty += not found.strip()
+        for text, translation in zip(texts, self.translated(texts, src, tgt), strict=True):
+            row.add(any(map(str.isalpha, translation)), f"{text!r} -> {translation!r}")
+            empty += not translation.strip()
         row.beside = f"empty {empty}"
         return row
 
     def variations(self, src: str, tgt: str, by_kind: dict[str, Row]) -> None:
         """Variations of all kinds; adds to the rows by kind."""
         made = variations(src, tgt, self.limit or 1000, self.seed)
-        plain = [one for one in made if not one.is_html]
+        plain = [variation for variation in made if not variation.is_html]
         for is_auto in (False, True):
-            some = [one for one in plain if one.is_auto is is_auto]
+            some = [variation for variation in plain if variation.is_auto is is_auto]
             source = "auto" if is_auto else src
-            texts = self.translated([one.text for one in some], source, tgt)
-            for one, text in zip(some, texts, strict=True):
-                self._add(one, text, by_kind)
+            texts = self.translated([variation.text for variation in some], source, tgt)
+            for variation, text in zip(some, texts, strict=True):
+                self._add(variation, text, by_kind)
         options = {"source_language": src, "target_language": tgt, **self._options}
-        for one in made:
-            if one.is_html:
-                text = self._marked(one.text, HtmlReader(encoding="utf-8"), options)
-                self._add(one, text, by_kind)
+        for variation in made:
+            if variation.is_html:
+                text = self._marked(variation.text, HtmlReader(encoding="utf-8"), options)
+                self._add(variation, text, by_kind)
 
     @staticmethod
-    def _add(one: Variation, translation: str, by_kind: dict[str, Row]) -> None:
-        faults = list(one.faults(translation))
-        row = by_kind.setdefault(one.kind, Row(f"variations: {one.kind}", "all", 0, 0))
-        direction = f"{one.src}-{one.tgt}{' html' * one.is_html}"
-        row.add(not faults, f"{direction} {faults}\n  {one.text!r}\n  {translation!r}")
+    def _add(variation: Variation, translation: str, by_kind: dict[str, Row]) -> None:
+        faults = list(variation.faults(translation))
+        row = by_kind.setdefault(variation.kind, Row(f"variations: {variation.kind}", "all", 0, 0))
+        direction = f"{variation.src}-{variation.tgt}{' html' * variation.is_html}"
+        row.add(not faults, f"{direction} {faults}\n  {variation.text!r}\n  {translation!r}")
 
     def case(self, case: Case) -> str | None:
         """The translation of a case, or why it is refused; None: it does not run in process."""
@@ -199,7 +202,7 @@ class Bench:
         excerpt = read_text(text, reader)
         options = {k: v for k, v in options.items() if k not in OPTIONS["markup"].not_with}
         answers = [
-            self._translate([one.text], {**options, "markup": [one.markup]})[0]
-            for one in excerpt.segments
+            self._translate([segment.text], {**options, "markup": [segment.markup]})[0]
+            for segment in excerpt.segments
         ]
         return excerpt.written(answers).decode()

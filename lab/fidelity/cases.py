@@ -41,23 +41,23 @@ class Case:
     @property
     def markup(self) -> str | None:
         """The format of the input: html, xml; None: plain text."""
-        found = re.search(r"(?:format=|tag_handling=)(html|xml)", self.interface)
-        return found and found[1]
+        match = re.search(r"(?:format=|tag_handling=)(html|xml)", self.interface)
+        return match and match[1]
 
     def options(self) -> Mapping[str, Any] | None:
         """Options of the request; None: it does not run in process."""
         if not self.interface.startswith(("/translate", "/api/", "/v2/")):
             return None
-        found: dict[str, Any] = {"source_language": self.src, "target_language": self.tgt}
+        options: dict[str, Any] = {"source_language": self.src, "target_language": self.tgt}
         if "source=auto" in self.interface:
-            found["source_language"] = "auto"
+            options["source_language"] = "auto"
         if glossary := re.search(r"glossary (\{.*\})", self.interface):
-            found["glossary"] = json.loads(glossary[1])
+            options["glossary"] = json.loads(glossary[1])
         if "keep_placeholders=true" in self.interface:
-            found["keep_placeholders"] = True
+            options["keep_placeholders"] = True
         if "split_sentences=0" in self.interface:
-            found["split_sentences"] = False
-        return found
+            options["split_sentences"] = False
+        return options
 
     def faults(self, translation: str) -> Iterator[str]:
         """What can be checked without a reader; nothing does not mean that it is right."""
@@ -80,8 +80,10 @@ class Case:
                 and text not in translation
             ):
                 yield f"no {text}"
-        signs = {one for one in self.text if unicodedata.category(one) in _SIGNS}
-        lost = {one for one in signs - set("<>") if translation.count(one) != self.text.count(one)}
+        signs = {sign for sign in self.text if unicodedata.category(sign) in _SIGNS}
+        lost = {
+            sign for sign in signs - set("<>") if translation.count(sign) != self.text.count(sign)
+        }
         if lost:
             yield f"signs {' '.join(sorted(lost))}"
         if _PLACEHOLDER.findall(target) != _PLACEHOLDER.findall(source):
@@ -97,8 +99,8 @@ def read_cases(path: Path) -> list[Case]:
     """Read a file of cases."""
     cases, section = [], ""
     for line in path.read_text("utf-8").splitlines():
-        if found := re.match(r"## (\d+)\.", line):
-            section = found[1]
+        if match := re.match(r"## (\d+)\.", line):
+            section = match[1]
         elif row := _ROW.fullmatch(line):
             interface, tgt, text, _, right = row.groups()
             plain = text.replace("\\n", "\n").replace("\\t", "\t")

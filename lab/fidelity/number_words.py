@@ -107,13 +107,13 @@ def number_words(word: str, language: str) -> frozenset[Fraction]:
     if word in values:
         return frozenset(values[word])
     parts = re.split("[-']", word)
-    found = set[Fraction]().union(*(values.get(part, set()) for part in parts))
+    numbers = set[Fraction]().union(*(values.get(part, set()) for part in parts))
     if language == "de":
-        found |= {
+        numbers |= {
             number
             for part in parts
             for start in _COMPOUNDED
             if part.startswith(start)
             for number in values[start]
         }
-    return frozenset(found)
+    return frozenset(numbers)

@@ -128,12 +128,12 @@ def _tokens(text: str, language: str) -> Iterator[list[Reading]]:
     """The readings of each token with a number."""
     end = 0
     while token := _TOKEN.search(text, end):
-        found, end = _read(token, language)
-        if found[0]:
+        token_readings, end = _read(token, language)
+        if token_readings[0]:
             factor, end = _scale(text, end, language)
-            for reading in found:
+            for reading in token_readings:
                 reading[-1] = _scaled(reading[-1], factor, text[end:], language)
-            yield found
+            yield token_readings
 
 
 def _read(token: re.Match[str], language: str) -> tuple[list[Reading], int]:
@@ -169,8 +169,8 @@ def _read_run(token: re.Match[str], language: str) -> tuple[list[Reading], int]:
     else:
         end = token.end("run")
     before, after = token.string[: token.start()], token.string[end:]
-    found = [[_number(value) for value in values] for values in _values(run, language)]
-    return [_in_context(reading, run, before, after, language) for reading in found], end
+    run_readings = [[_number(value) for value in values] for values in _values(run, language)]
+    return [_in_context(reading, run, before, after, language) for reading in run_readings], end
 
 
 def _values(run: str, language: str) -> Iterator[list[Fraction]]:
@@ -198,8 +198,8 @@ def _values(run: str, language: str) -> Iterator[list[Fraction]]:
 
 def _plain(run: str, language: str) -> Fraction:
     """The value of digits with grouped thousands, or else of those before and after a mark."""
-    if found := _GROUPED.fullmatch(run):
-        separator, is_mixed = found[1], len(set(re.findall(r"\D", run))) > 1
+    if match := _GROUPED.fullmatch(run):
+        separator, is_mixed = match[1], len(set(re.findall(r"\D", run))) > 1
         if separator != _DECIMAL[language] or run.count(separator) > 1 or is_mixed:
             run = run.replace(separator, "")
     return Fraction(run.replace(",", ".")) if run.count(",") + run.count(".") < 2 else Fraction(0)
@@ -231,10 +231,10 @@ def _in_context(numbers: Reading, run: str, before: str, after: str, language: s
 def _scale(text: str, end: int, language: str) -> tuple[int, int]:
     """The product of the scale words at a position, and their end."""
     factor = 1
-    while found := re.compile(r"[ -]?([^\W\d_]+)\b\.?").match(text, end):
-        if not (scale := scales(language).get(found[1].lower())):
+    while match := re.compile(r"[ -]?([^\W\d_]+)\b\.?").match(text, end):
+        if not (scale := scales(language).get(match[1].lower())):
             break
-        factor, end = factor * scale, found.end(1)
+        factor, end = factor * scale, match.end(1)
     return factor, end
 
 
@@ -253,6 +253,6 @@ def _number(value: Fraction | int) -> Number:
 
 
 def _roman(word: str) -> frozenset[Fraction]:
-    if not (found := _ROMAN.fullmatch(word)):
+    if not (match := _ROMAN.fullmatch(word)):
         return frozenset()
-    return _number(10 * len(found[1]) + _ROMAN_UNITS.index(found[2])).values
+    return _number(10 * len(match[1]) + _ROMAN_UNITS.index(match[2])).values

@@ -42,16 +42,16 @@ _KINDS: Final[Mapping[str, Mapping[str, _Make]]] = {
     "u": {"URL": _URL, "mail": _of("@~example.org", "@.#~mail.example.com")},
     "a": {
         "URL": _URL,
-        "IP": lambda one: ".".join(str(one.randint(1, 254)) for _ in range(4)),
-        "MAC": lambda one: ":".join(_hexes(one, 2, 2, 2, 2, 2, 2)).upper(),
+        "IP": lambda rng: ".".join(str(rng.randint(1, 254)) for _ in range(4)),
+        "MAC": lambda rng: ":".join(_hexes(rng, 2, 2, 2, 2, 2, 2)).upper(),
     },
     "f": {"file": _of("@-#.pdf", "/etc/@#.conf", "C:\\@\\#.txt", "@_#.tar.gz", "images/@.png")},
     "i": {
-        "UUID": lambda one: "-".join(_hexes(one, 8, 4, 4, 4, 12)),
-        "IBAN": lambda one: f"DE{one.randint(10, 99)} 3704 0044 {one.randint(1000, 9999)} 0130 00",
+        "UUID": lambda rng: "-".join(_hexes(rng, 8, 4, 4, 4, 12)),
+        "IBAN": lambda rng: f"DE{rng.randint(10, 99)} 3704 0044 {rng.randint(1000, 9999)} 0130 00",
         "identifier": _of("A-2024-0#", "XK#B", "@_#", "ISO-#", "INV/#/7"),
     },
-    "v": {"version": lambda one: ".".join(str(one.randint(1, 30)) for _ in range(3))},
+    "v": {"version": lambda rng: ".".join(str(rng.randint(1, 30)) for _ in range(3))},
 }
 
 
@@ -82,26 +82,28 @@ def _sentence(template: str, generator: random.Random) -> Sentence:
     number = generator.randrange(len(_NUMBER))
     same = generator.random() < 0.5  # numbers and texts in one syntax
     styles = {"n": _NUMBER[number], "t": _TEXT[number] if same else generator.choice(_TEXT)}
-    found: list[tuple[str, str]] = []
+    placeholders: list[tuple[str, str]] = []
 
     def fill(slot: re.Match[str]) -> str:
         kind = styles.get(slot[1], "")
         if not kind:
             kind, make = generator.choice(list(_KINDS[slot[1]].items()))
             text = make(generator)
-            while text in [other for _, other in found]:
+            while text in [other for _, other in placeholders]:
                 text = make(generator)
         else:
             if re.fullmatch("%[sdi]", kind) and template.count(slot[0]) > 1:
                 kind = f"%#${kind[1]}"  # two of %s could not be told apart
-            text = kind.replace("#", str(len(found) + 1)).replace("@", names[len(found)])
+            text = kind.replace("#", str(len(placeholders) + 1)).replace(
+                "@", names[len(placeholders)]
+            )
             text = text.replace("~", "@").replace("&", "#")  # mentions and hash tags
-        found.append((kind, text))
+        placeholders.append((kind, text))
         return text
 
     text = re.sub(r"\[([tnuafiv])\]", fill, template.removeprefix("="))
     tags = [("<0>", tag) for tag in re.findall(r"</?\d>", text)]
-    ordered = sorted([*found, *tags], key=lambda one: text.index(one[1]))
+    ordered = sorted([*placeholders, *tags], key=lambda pair: text.index(pair[1]))
     return Sentence(text, tuple(ordered), template.startswith("="))
 
 
@@ -119,9 +121,9 @@ def positions(sentence: Sentence, translation: str) -> list[int | None]:
 
 def _position(placeholder: str, translation: str) -> int | None:
     """Beside it is no letter or digit: `Katzen:heart:` is none of `:heart:`."""
-    found = [one.start() for one in re.finditer(re.escape(placeholder), translation)]
-    if len(found) != 1:
+    starts = [match.start() for match in re.finditer(re.escape(placeholder), translation)]
+    if len(starts) != 1:
         return None
-    around = translation[: found[0]][-1:], translation[found[0] + len(placeholder) :][:1]
+    around = translation[: starts[0]][-1:], translation[starts[0] + len(placeholder) :][:1]
     is_tag = re.fullmatch(r"</?\d>", placeholder)
-    return None if any(map(str.isalnum, around)) and not is_tag else found[0]
+    return None if any(map(str.isalnum, around)) and not is_tag else starts[0]

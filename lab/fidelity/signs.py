@@ -40,13 +40,22 @@ def listed(what: str) -> list[str]:
 def emoji() -> list[str]:
     """Emoji as Unicode lists them: single, with tones, flags, keys, and joined sequences."""
     plain = [chr(code) for code in range(0xA9, 0x1FAFF) if regex.match(r"\p{Emoji}", chr(code))]
-    flagged = [one for one in plain if not 0x1F1E6 <= ord(one) <= 0x1F1FF and one not in _TONES]
-    single = (_shown(one) for one in flagged)
-    bases = (one for one in flagged if regex.match(r"\p{Emoji_Modifier_Base}", one))
+    flagged = [
+        character
+        for character in plain
+        if not 0x1F1E6 <= ord(character) <= 0x1F1FF and character not in _TONES
+    ]
+    single = (_shown(character) for character in flagged)
+    bases = (
+        character for character in flagged if regex.match(r"\p{Emoji_Modifier_Base}", character)
+    )
     toned = map("".join, product(bases, _TONES[1:]))
-    flags = ("".join(chr(0x1F1E6 + ord(one) - 65) for one in name) for name in listed("regions"))
+    flags = (
+        "".join(chr(0x1F1E6 + ord(letter) - 65) for letter in name) for name in listed("regions")
+    )
     tagged = (
-        "".join(chr(0xE0000 + ord(one)) for one in name) for name in ("gbeng", "gbsct", "gbwls")
+        "".join(chr(0xE0000 + ord(letter)) for letter in name)
+        for name in ("gbeng", "gbsct", "gbwls")
     )
     return [
         *chain(single, toned, flags, (f"{key}\ufe0f\u20e3" for key in "#*0123456789")),
@@ -66,9 +75,9 @@ def emoji() -> list[str]:
     ]
 
 
-def _shown(one: str) -> str:
+def _shown(character: str) -> str:
     """A character with the selector that makes it an emoji, if it needs one."""
-    return one if regex.match(r"\p{Emoji_Presentation}", one) else f"{one}\ufe0f"
+    return character if regex.match(r"\p{Emoji_Presentation}", character) else f"{character}\ufe0f"
 
 
 def _join(*parts: str) -> str:
@@ -80,9 +89,9 @@ def foreign_words(letters: int = 1000) -> Iterator[str]:
     generator = random.Random(0)  # noqa: S311  (no secret)
     scripts = [
         [
-            one
-            for one in map(chr, range(*limits))
-            if one.islower() or unicodedata.category(one) == "Lo"
+            letter
+            for letter in map(chr, range(*limits))
+            if letter.islower() or unicodedata.category(letter) == "Lo"
         ]
         for limits in _SCRIPTS
     ]
@@ -105,5 +114,5 @@ def is_kept(item: str, translation: str) -> bool:
     """Whether an item is in a translation once, and no part of it or other sign besides."""
     before, found, after = translation.partition(item)
     rest = before + after
-    strange = any(unicodedata.category(one) in _CHANGED for one in rest)
+    strange = any(unicodedata.category(character) in _CHANGED for character in rest)
     return bool(found) and item not in rest and not strange

@@ -46,23 +46,25 @@ def invented(corpora: Path, src: str, tgt: str, number: int) -> tuple[dict[str, 
     folder = corpora / f"tatoeba-en-{tgt if src == 'en' else src}"
     usual = _lexicon(read_pairs(folder / "train", (src, tgt))[::3])
     glossary = {
-        word: (_invented(index).capitalize if found[0].isupper() else _invented(index).lower)()
-        for index, (word, found) in enumerate(sorted(usual.items()))
+        word: (
+            _invented(index).capitalize if translation[0].isupper() else _invented(index).lower
+        )()
+        for index, (word, translation) in enumerate(sorted(usual.items()))
     }
     cases = []
     for split in ("test", "valid"):
         for source, reference in read_pairs(folder / split, (src, tgt)):
             counts = Counter(words(source.lower()))
-            found = [word for word in counts if word in usual]
+            known_words = [word for word in counts if word in usual]
             targets = words(reference)
-            if 1 <= len(found) <= 2 and all(
-                counts[word] == targets.count(usual[word]) == 1 for word in found
+            if 1 <= len(known_words) <= 2 and all(
+                counts[word] == targets.count(usual[word]) == 1 for word in known_words
             ):
                 with_terms = reference
-                for word in found:
+                for word in known_words:
                     with_terms = re.sub(rf"\b{usual[word]}\b", glossary[word], with_terms)
-                required = tuple(glossary[word] for word in found)
-                usual_words = tuple(usual[word] for word in found)
+                required = tuple(glossary[word] for word in known_words)
+                usual_words = tuple(usual[word] for word in known_words)
                 cases.append(Case(source, with_terms, reference, required, usual_words))
     return glossary, cases[:number]
 
@@ -81,11 +83,11 @@ def _lexicon(pairs: Sequence[tuple[str, ...]]) -> dict[str, str]:
         for other in target
         if len(other) > 3 and of_tgt[other] >= 20
     )
-    found: dict[str, str] = {}
+    lexicon: dict[str, str] = {}
     for (word, other), count in joint.most_common():
-        if 2 * count / (of_src[word] + of_tgt[other]) > 0.55 and word not in found:
-            found[word] = other
-    return found
+        if 2 * count / (of_src[word] + of_tgt[other]) > 0.55 and word not in lexicon:
+            lexicon[word] = other
+    return lexicon
 
 
 def _invented(index: int) -> str:
@@ -110,7 +112,7 @@ def terminology(
     entries = dict(zip(read_lines(prefix, src), read_lines(prefix, tgt), strict=True))
     cases, glossary = list[Case](), dict[str, str]()
     for source, reference in texts:
-        found = {
+        terms = {
             entry: entries[entry]
             for entry in dict.fromkeys(_phrases(source))
             if len(entry) > 4
@@ -119,15 +121,15 @@ def terminology(
             and entry in entries
             and entries[entry] != entry
         }
-        if found and len(cases) < number and len(glossary) < 900:
-            glossary |= found
-            cases.append(Case(source, reference, reference, tuple(found.values()), ()))
+        if terms and len(cases) < number and len(glossary) < 900:
+            glossary |= terms
+            cases.append(Case(source, reference, reference, tuple(terms.values()), ()))
     return glossary, cases
 
 
 def _phrases(text: str) -> Iterator[str]:
     """The longest phrases first, of at most three words."""
-    spans = [found.span() for found in _WORD.finditer(text)]
+    spans = [match.span() for match in _WORD.finditer(text)]
     for length in (3, 2, 1):
         for first, last in zip(spans, spans[length - 1 :], strict=False):
             yield text[first[0] : last[1]]

@@ -67,11 +67,11 @@ class Variation:
             yield "U+FFFD"
         if not any(map(str.isalpha, translation)):
             yield "no letters"
-        for one in dict.fromkeys(self.kept):
-            if translation.count(one) != self.text.count(one):
-                yield f"{self.text.count(one)} {one!r}, not {translation.count(one)}"
-            if _glued(one, self.text) < _glued(one, translation):
-                yield f"{one!r} joined to a word"
+        for literal in dict.fromkeys(self.kept):
+            if translation.count(literal) != self.text.count(literal):
+                yield f"{self.text.count(literal)} {literal!r}, not {translation.count(literal)}"
+            if _glued(literal, self.text) < _glued(literal, translation):
+                yield f"{literal!r} joined to a word"
         if other := self._numbers(translation):
             yield other
         if _PLACED.findall(self.text) != _PLACED.findall(translation):
@@ -88,8 +88,8 @@ class Variation:
     def _numbers(self, translation: str) -> str:
         """Numbers that differ, besides those of what must be unchanged."""
         texts = [self.text, translation]
-        for one in sorted(self.kept, key=len, reverse=True):
-            texts = [text.replace(one, " ") for text in texts]
+        for literal in sorted(self.kept, key=len, reverse=True):
+            texts = [text.replace(literal, " ") for text in texts]
         missing, extra = differing(texts[0], self.src, texts[1], self.tgt) or ((), ())
         return f"numbers -{[*map(str, missing)]} +{[*map(str, extra)]}" * bool(missing or extra)
 
@@ -184,4 +184,4 @@ def _listed(name: str) -> Sequence[str]:
         return signs.emoji()
     if name == "word":
         return list(islice(signs.foreign_words(), 300))
-    return [one for one in signs.listed("signs") if not any(map(str.isalnum, one))]
+    return [sign for sign in signs.listed("signs") if not any(map(str.isalnum, sign))]

@@ -146,10 +146,14 @@ def main(arguments: argparse.Namespace) -> Results:
 
     print(f"a page of {size:,} bytes and {sentences:,} sentences\n")
     rows = [
-        [name, f"{sentences / statistics.median(times):.1f}", *(over(name, one) for one in _OTHERS)]
+        [
+            name,
+            f"{sentences / statistics.median(times):.1f}",
+            *(over(name, other) for other in _OTHERS),
+        ]
         for name, times in taken.items()
     ]
-    print(markdown_table(["way", "sentences/s", *(f"over {one}" for one in _OTHERS)], rows))
+    print(markdown_table(["way", "sentences/s", *(f"over {other}" for other in _OTHERS)], rows))
     return {"bytes": size, "sentences": sentences, "seconds": taken}
 
 

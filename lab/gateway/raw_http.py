@@ -112,7 +112,7 @@ async def _run(
     await asyncio.wait([shared.failed], timeout=duration_s)
     elapsed_s, used_s = time.perf_counter() - begin_s, cpu_s(watched) - begin_cpu_s
     shared.is_over = True
-    latencies_ms = sorted(1000 * one for one in shared.latencies_s)
+    latencies_ms = sorted(1000 * latency_s for latency_s in shared.latencies_s)
     for transport, _ in opened:
         transport.abort()
     if shared.failed.done():

@@ -74,18 +74,18 @@ _PACKAGES = ("torch", "onnxruntime-gpu", "onnxruntime", "tensorrt", "tensorrt-rt
 
 def environment(device: str) -> dict[str, str]:
     """The machine and the installed software."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    facts = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            facts[package] = version(package)
         except PackageNotFoundError:
             continue
     if device == "cuda":
-        found["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "unknown"
-        found["compute capability"] = local_compute_capability()
+        facts["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "unknown"
+        facts["compute capability"] = local_compute_capability()
         command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        found["driver"] = subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    return found
+        facts["driver"] = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return facts
 
 
 def run_tests(report: Report, folder: str = "tests/gpu") -> None:
@@ -128,11 +128,11 @@ def make_oracle(bundle: Path, data_dir: Path, sentences: int) -> Oracle:
         for texts in (test.texts, other.texts)
     )
     limits = tuple(manifest.limits.target_tokens(len(ids)) for ids in sources)
-    found = (
+    searches = (
         greedy_search(model, sources, limits),
         beam_search(model, sources, limits, 4, LENGTH_PENALTY),
     )
-    greedy, beam_4 = (tuple(one.ids for one in hypotheses) for hypotheses in found)
+    greedy, beam_4 = (tuple(hypothesis.ids for hypothesis in hypotheses) for hypotheses in searches)
     texts = (test.references, greedy, beam_4, calibration)
     return Oracle(manifest.identity, sources, limits, *texts)
 
@@ -149,7 +149,9 @@ def read_oracle(path: Path, bundle: Path) -> Oracle:
     return oracle
 
 
-def check_tokens(found: Sequence[Contender], oracle: Oracle, bundle: Path, report: Report) -> None:
+def check_tokens(
+    selected: Sequence[Contender], oracle: Oracle, bundle: Path, report: Report
+) -> None:
     """Compare every contender's tokens of real sentences with the oracle's."""
     tokenizer = Manifest.load(bundle).open_tokenizer(bundle)
     inputs = TokenIds(oracle.sources, oracle.max_tokens)
@@ -158,7 +160,7 @@ def check_tokens(found: Sequence[Contender], oracle: Oracle, bundle: Path, repor
         texts = [tokenizer.target.decode(ids) for ids in translated]
         return float(sacrebleu.corpus_bleu(texts, [list(oracle.references)]).score)
 
-    for contender in found:
+    for contender in selected:
         with contender.begin() as decode:
             for width, right in ((1, oracle.greedy), (4, oracle.beam_4)):
                 translated = decode(inputs, width)
@@ -178,10 +180,10 @@ def check_tokens(found: Sequence[Contender], oracle: Oracle, bundle: Path, repor
 
 
 def measure_speed(
-    found: Sequence[Contender], batches: Sequence[int], gb_per_s: float | None, report: Report
+    selected: Sequence[Contender], batches: Sequence[int], gb_per_s: float | None, report: Report
 ) -> None:
     """Tokens per second of every contender, for every batch and width that it supports."""
-    for contender in found:
+    for contender in selected:
         if gb_per_s is not None:
             torch.cuda.empty_cache()  # free PyTorch's cached memory for the next contender
         before_mb = _used_mb()
@@ -270,15 +272,17 @@ def check(arguments: argparse.Namespace, report: Report) -> None:
                 oracle = read_oracle(arguments.oracle, bundle)
             else:
                 oracle = make_oracle(bundle, arguments.data_dir, arguments.sentences)
-            found, report.missing = contenders(bundle, device, _ROWS, oracle.calibration, left_out)
+            selected, report.missing = contenders(
+                bundle, device, _ROWS, oracle.calibration, left_out
+            )
             if arguments.short:  # PyTorch decodes prefixes, sentence by sentence in a beam search
-                found = [contender for contender in found if contender.is_ours]
-            check_tokens(found, oracle, bundle, report)
+                selected = [contender for contender in selected if contender.is_ours]
+            check_tokens(selected, oracle, bundle, report)
         if "speed" in arguments.parts:
             base = write_random_bundle(Path(scratch))
             rows, texts = max(batches) * max(WIDTHS), random_sources(32).sources
-            found, report.missing = contenders(base, device, rows, texts, left_out)
-            measure_speed(found, batches, gb_per_s, report)
+            selected, report.missing = contenders(base, device, rows, texts, left_out)
+            measure_speed(selected, batches, gb_per_s, report)
 
 
 def main() -> int:

@@ -74,12 +74,12 @@ def contenders(
         left_out: those of `NAMES` that are not wanted.
     """
     manifest = Manifest.load(bundle)
-    found: list[Contender] = []
+    available: list[Contender] = []
     missing = dict.fromkeys(left_out, "left out")
     for precision in PRECISIONS:
         for name in [name for name in NAMES[:2] if name not in missing]:
             begin = _torch_decoder(bundle, precision, device, compiled=name == "PyTorch compiled")
-            found.append(Contender(name, False, precision, begin))
+            available.append(Contender(name, False, precision, begin))
     on_gpu = device == "cuda"
     for name in [name for name in NAMES[2:] if name not in missing]:
         if name == "TensorRT":
@@ -95,14 +95,14 @@ def contenders(
         if name == "TensorRT":
             plain = _network(bundle, manifest, name, "fp16", device, records=False)
             begin = _engine_decoder(plain, manifest, rows)
-            found.append(Contender(f"{name} without CUDA graphs", True, "fp16", begin))
+            available.append(Contender(f"{name} without CUDA graphs", True, "fp16", begin))
         for precision in (*PRECISIONS, *quantized):
             if not on_gpu and precision == "bf16":
                 continue  # ONNX Runtime has no such kernels for CPUs
             network = _network(bundle, manifest, name, precision, device)
             begin = _engine_decoder(network, manifest, rows)
-            found.append(Contender(name, True, precision, begin))
-    return found, missing
+            available.append(Contender(name, True, precision, begin))
+    return available, missing
 
 
 def _build_plans(bundle: Path, rows: int, sources: Sequence[Sequence[int]]) -> str | None:
@@ -180,8 +180,8 @@ def _search(model: Transformer, device: str, inputs: TokenIds, width: int) -> li
     with torch.device(device):
         if width == 1:
             return _greedy(model, inputs)
-        found = beam_search(model, inputs.sources, inputs.max_tokens, width, LENGTH_PENALTY)
-    return [hypothesis.ids for hypothesis in found]
+        hypotheses = beam_search(model, inputs.sources, inputs.max_tokens, width, LENGTH_PENALTY)
+    return [hypothesis.ids for hypothesis in hypotheses]
 
 
 @torch.no_grad()

@@ -33,8 +33,8 @@ def zero_other_architectures(library: Path, architecture: int) -> tuple[int, int
     """
     kept = zeroed = 0
     with library.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        for begin, size, found in _machine_code(data):
-            if found == architecture:
+        for begin, size, code_architecture in _machine_code(data):
+            if code_architecture == architecture:
                 kept += size
             else:
                 data[begin : begin + size] = bytes(size)

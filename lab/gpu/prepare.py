@@ -87,7 +87,7 @@ def encode(run: Path, recipes: Sequence[Path]) -> None:
 
 def _text_of(config: RunConfig) -> object:
     """All of the settings that determines the encoded text; the weights do not."""
-    corpora = [replace(one, weight=1.0) for one in config.data.train]
+    corpora = [replace(corpus, weight=1.0) for corpus in config.data.train]
     return corpora, config.data.max_length_tokens, config.alignment.weight is None
 
 
@@ -103,10 +103,10 @@ def pack_text(run: Path, config: RunConfig, python_version: str) -> None:
     _install(base / "site", python_version)
     for corpus in config.data.valid:
         for language in corpus.languages or config.data.languages:
-            (found,) = (FOLDER / "text").glob(f"{corpus.prefix}.{language}*")
-            target = base / "text" / found.relative_to(FOLDER / "text")
+            (text_file,) = (FOLDER / "text").glob(f"{corpus.prefix}.{language}*")
+            target = base / "text" / text_file.relative_to(FOLDER / "text")
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(found, target)
+            shutil.copy(text_file, target)
     parts = [_compress(FOLDER / "base.tar.xz", {path: path.name for path in base.iterdir()})]
     for number, corpus in enumerate(config.data.train):
         name = f"{_ENCODED}/{number}"

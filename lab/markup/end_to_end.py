@@ -64,13 +64,15 @@ def translate_lines(
     segments = [segment for excerpt in excerpts for segment in excerpt.segments]
     answers: list[Translation] = []
     for batch in batches(segments):
-        texts, markups = [one.text for one in batch], [one.markup for one in batch]
+        texts, markups = [segment.text for segment in batch], [segment.markup for segment in batch]
         answers += translator.translate(texts, markup=markups, **_options(language))
     rest = iter(answers)
     written = [excerpt.written([next(rest) for _ in excerpt.segments]) for excerpt in excerpts]
-    found = [tagged_line(one.decode().removeprefix(begin).removesuffix(end)) for one in written]
+    tagged = [
+        tagged_line(document.decode().removeprefix(begin).removesuffix(end)) for document in written
+    ]
     uncertain = sum(answer.codes.uncertain for answer in answers if answer.codes)
-    return found, uncertain / max(sum(len(one.markup.codes) for one in segments), 1)
+    return tagged, uncertain / max(sum(len(segment.markup.codes) for segment in segments), 1)
 
 
 def root_of(name: str) -> str:
@@ -94,12 +96,14 @@ def _measured(
     translator: Translator, language: str, pairs: Sequence[TaggedPair], root: str
 ) -> tuple[TagQuality, float, float]:
     """Results of a set, the share of uncertain codes, and BLEU of translations without tags."""
-    found, uncertain = translate_lines(translator, language, [pair.line for pair in pairs], root)
+    tagged, uncertain = translate_lines(translator, language, [pair.line for pair in pairs], root)
     untagged: list[Translation] = []
     for batch in batches([pair.source for pair in pairs]):
         untagged += translator.translate(batch, **_options(language))
-    plain = bleu([(one.text, pair.target) for one, pair in zip(untagged, pairs, strict=True)])
-    return tag_quality(pairs, found), uncertain, plain
+    plain = bleu(
+        [(translation.text, pair.target) for translation, pair in zip(untagged, pairs, strict=True)]
+    )
+    return tag_quality(pairs, tagged), uncertain, plain
 
 
 def _options(language: str) -> Any:
@@ -113,14 +117,17 @@ def batches(items: Sequence[_Item]) -> Iterator[list[_Item]]:
         yield batch
 
 
-def row(name: str, found: TagQuality, uncertain: float, plain: float) -> list[str]:
+def row(name: str, quality: TagQuality, uncertain: float, plain: float) -> list[str]:
     """A row of the table."""
     return [
-        *(name, str(found.lines), str(found.elements)),
-        *map(percent, (found.once, found.in_parent, uncertain, found.matched)),
-        f"{found.bleu:.2f}",
-        *(f"{found.bleu_of_pieces:.2f}", f"{found.bleu_of_pieces / found.bleu:.2f}"),
-        *(f"{found.bleu_of_best_pieces:.2f}", f"{found.bleu_of_best_pieces / found.bleu:.2f}"),
+        *(name, str(quality.lines), str(quality.elements)),
+        *map(percent, (quality.once, quality.in_parent, uncertain, quality.matched)),
+        f"{quality.bleu:.2f}",
+        *(f"{quality.bleu_of_pieces:.2f}", f"{quality.bleu_of_pieces / quality.bleu:.2f}"),
+        *(
+            f"{quality.bleu_of_best_pieces:.2f}",
+            f"{quality.bleu_of_best_pieces / quality.bleu:.2f}",
+        ),
         f"{plain:.2f}",
     ]
 
@@ -142,10 +149,10 @@ def main(arguments: argparse.Namespace) -> Results:
         for name, language in sets:
             prefix = arguments.corpora / f"markup-{name.replace(' ', '-')}"
             pairs = read_tagged_pairs(prefix, language)
-            found, uncertain, plain = _measured(translator, language, pairs, root_of(name))
-            rows.append(row(name, found, uncertain, plain))
+            quality, uncertain, plain = _measured(translator, language, pairs, root_of(name))
+            rows.append(row(name, quality, uncertain, plain))
             figures = {"uncertain": uncertain, "bleu_of_untagged": plain}
-            results.append({"set": name, **asdict(found), **figures})
+            results.append({"set": name, **asdict(quality), **figures})
             advance(name)
     print(markdown_table(TABLE, rows))
     return {"results": results}

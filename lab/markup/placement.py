@@ -38,8 +38,8 @@ def _by_dragoman(pair: TaggedPair, evidence: Evidence) -> Sequence[Span]:
 
 
 def _one_direction(pair: TaggedPair, evidence: Evidence) -> Sequence[Span]:
-    one = Evidence(evidence.weights, evidence.source, evidence.target)
-    return place(pair.source, pair.target, pair.markup, one).codes
+    forward = Evidence(evidence.weights, evidence.source, evidence.target)
+    return place(pair.source, pair.target, pair.markup, forward).codes
 
 
 METHODS: dict[str, Placing] = {
@@ -60,11 +60,11 @@ class Count:
     pairs: int = 0
     right_pairs: int = 0
 
-    def add(self, text: str, expected: Span, found: Span, is_empty: bool) -> None:
+    def add(self, text: str, expected: Span, actual: Span, is_empty: bool) -> None:
         """Count a code."""
         begin, end = (
-            _characters(text, one) == _characters(text, other)
-            for one, other in zip(expected, found, strict=True)
+            _characters(text, expected_offset) == _characters(text, actual_offset)
+            for expected_offset, actual_offset in zip(expected, actual, strict=True)
         )
         self.tags += 1 if is_empty else 2
         self.right_tags += begin if is_empty else begin + end
@@ -88,11 +88,11 @@ def count(aligned: Aligned, method: Placing) -> Count:
     for pair, evidence in aligned:
         placed = method(pair, evidence)
         for group in pair.alike:
-            expected, found = (
+            expected, actual = (
                 sorted(of[index] for index in group) for of in (pair.expected, placed)
             )
-            for one, other in zip(expected, found, strict=True):
-                total.add(pair.target, one, other, group[0] in pair.empty)
+            for expected_span, actual_span in zip(expected, actual, strict=True):
+                total.add(pair.target, expected_span, actual_span, group[0] in pair.empty)
     return total
 
 

@@ -40,8 +40,10 @@ class SoftAligner:
         forward = self._weights([(pair.source, pair.target) for pair in pairs], language)
         reverse = self._weights([(pair.target, pair.source) for pair in pairs], "en")
         for pair, weights, reverse_weights in zip(pairs, forward, reverse, strict=True):
-            source = [(one.begin, one.end) for one in self._tokenizer.pieces(pair.source)]
-            target = [(one.begin, one.end) for one in self._tokenizer.target.pieces(pair.target)]
+            source = [(piece.begin, piece.end) for piece in self._tokenizer.pieces(pair.source)]
+            target = [
+                (piece.begin, piece.end) for piece in self._tokenizer.target.pieces(pair.target)
+            ]
             yield pair, Evidence(weights, source, target, reverse_weights)
 
     def _fits(self, pair: TaggedPair) -> bool:
@@ -61,10 +63,10 @@ class SoftAligner:
         ]
         lengths = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in given]
         order = sorted(range(len(given)), key=lengths.__getitem__)
-        found: dict[int, Floats] = {}
+        weights: dict[int, Floats] = {}
         for group in like_lengths([lengths[index] for index in order]):
             scored = self._scoring.run([given[index] for index in order[group]])
-            for index, one in zip(order[group], scored, strict=True):
-                assert one.attention is not None  # it was requested
-                found[index] = one.attention[:, self._tokenizer.tags : -1]
-        return [found[index] for index in range(len(given))]
+            for index, score in zip(order[group], scored, strict=True):
+                assert score.attention is not None  # it was requested
+                weights[index] = score.attention[:, self._tokenizer.tags : -1]
+        return [weights[index] for index in range(len(given))]

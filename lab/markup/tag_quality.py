@@ -50,7 +50,7 @@ class TagQuality:
     bleu_of_best_pieces: float
 
 
-def tag_quality(pairs: Sequence[TaggedPair], found: Sequence[TaggedLine | None]) -> TagQuality:
+def tag_quality(pairs: Sequence[TaggedPair], translated: Sequence[TaggedLine | None]) -> TagQuality:
     """Compare translations with references.
 
     BLEU of the pieces is Hashimoto et al.'s XML BLEU, with sacrebleu's defaults.
@@ -58,13 +58,13 @@ def tag_quality(pairs: Sequence[TaggedPair], found: Sequence[TaggedLine | None])
 
     Args:
         pairs: of the test set.
-        found: translations with tags; None for one whose tags are not a tree.
+        translated: translations with tags; None for one whose tags are not a tree.
     """
     elements = sum(len(pair.line.names) for pair in pairs)
     once = in_parent = matched = 0
     pieces: list[tuple[str, str]] = []
     best: list[tuple[str, str]] = []
-    for pair, line in zip(pairs, found, strict=True):
+    for pair, line in zip(pairs, translated, strict=True):
         references = pair.reference.pieces
         if line is not None:
             once += _once(pair.line, line)
@@ -76,7 +76,8 @@ def tag_quality(pairs: Sequence[TaggedPair], found: Sequence[TaggedLine | None])
             pieces += (("", reference) for reference in references)
         best += zip(best_pieces(line.text if line else "", references), references, strict=True)
     texts = [
-        (line.text if line else "", pair.target) for pair, line in zip(pairs, found, strict=True)
+        (line.text if line else "", pair.target)
+        for pair, line in zip(pairs, translated, strict=True)
     ]
     return TagQuality(
         *(len(pairs), elements, once / elements, in_parent / elements, matched / len(pairs)),
@@ -86,7 +87,9 @@ def tag_quality(pairs: Sequence[TaggedPair], found: Sequence[TaggedLine | None])
 
 def bleu(pairs: Pieces) -> float:
     """BLEU of translations and their references."""
-    return measure([one for one, _ in pairs], [other for _, other in pairs]).bleu
+    return measure(
+        [translation for translation, _ in pairs], [reference for _, reference in pairs]
+    ).bleu
 
 
 def best_pieces(text: str, references: Sequence[str]) -> list[str]:
@@ -98,7 +101,7 @@ def best_pieces(text: str, references: Sequence[str]) -> list[str]:
         text: a translation without tags.
         references: the pieces of its reference, in order.
     """
-    tokens = [found.span() for found in _TOKEN.finditer(text)]
+    tokens = [match.span() for match in _TOKEN.finditer(text)]
     words = [text[begin:end] for begin, end in tokens]
     # For each prefix of the tokens: the score of its best split, and where the pieces end.
     unreached: tuple[float, tuple[int, ...]] = (-math.inf, ())
@@ -119,7 +122,7 @@ def best_pieces(text: str, references: Sequence[str]) -> list[str]:
 def _gains(words: Sequence[str], expected: Sequence[str]) -> list[float]:
     """Score of the first 0, 1, ... words as a piece; longer n-grams count more."""
     shared = 0
-    found = [-_LENGTH_WEIGHT * len(expected)]
+    gains = [-_LENGTH_WEIGHT * len(expected)]
     remaining = _ngrams(expected)
     for end in range(1, len(words) + 1):
         for order in range(1, min(_ORDERS, end) + 1):
@@ -127,8 +130,8 @@ def _gains(words: Sequence[str], expected: Sequence[str]) -> list[float]:
             if remaining[ngram] > 0:
                 remaining[ngram] -= 1
                 shared += order
-        found.append(shared - _LENGTH_WEIGHT * abs(end - len(expected)))
-    return found
+        gains.append(shared - _LENGTH_WEIGHT * abs(end - len(expected)))
+    return gains
 
 
 def _ngrams(words: Sequence[str]) -> Ngrams:
@@ -139,9 +142,9 @@ def _ngrams(words: Sequence[str]) -> Ngrams:
     )
 
 
-def _once(source: TaggedLine, found: TaggedLine) -> int:
+def _once(source: TaggedLine, translation: TaggedLine) -> int:
     """Number of the source's elements that occur as often as in the source."""
-    numbers = Counter(found.names)
+    numbers = Counter(translation.names)
     return sum(count for name, count in Counter(source.names).items() if numbers[name] == count)
 
 
@@ -155,4 +158,4 @@ def _relations(line: TaggedLine) -> list[tuple[Name, Name | None]]:
 
 def _tag_names(line: TaggedLine) -> list[str]:
     """Tags without their attributes, since test sets number elements by their order."""
-    return [found[0] for tag in line.tags if (found := _NAME.match(tag))]
+    return [match[0] for tag in line.tags if (match := _NAME.match(tag))]

@@ -124,12 +124,12 @@ def tagged_line(line: str) -> TaggedLine | None:
     codes: list[Code] = []
     names: list[Name] = []
     opened: list[int] = []
-    for found in _TAG.finditer(line):
-        pieces.append(_unescaped(line[at : found.start()]))
-        tags.append(found[0])
+    for match in _TAG.finditer(line):
+        pieces.append(_unescaped(line[at : match.start()]))
+        tags.append(match[0])
         length += len(pieces[-1])
-        at = found.end()
-        closing, name, attributes, empty = found.groups()
+        at = match.end()
+        closing, name, attributes, empty = match.groups()
         if closing:
             if not opened or names[opened[-1]][0] != name:
                 return None
@@ -148,7 +148,7 @@ def tagged_line(line: str) -> TaggedLine | None:
 
 def _unescaped(written: str) -> str:
     """Text without escapes; entities that only a document declares are kept."""
-    return _REFERENCE.sub(lambda found: html.unescape(found[0]), written)
+    return _REFERENCE.sub(lambda match: html.unescape(match[0]), written)
 
 
 def _numbered(names: Sequence[Name]) -> Iterator[tuple[Name, int]]:

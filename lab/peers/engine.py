@@ -126,12 +126,12 @@ def compare(
     with progress(2 * len(_PRECISIONS)) as advance:
         for ours, theirs in _PRECISIONS:
             with start_engine(bundle, ours, "ids") as process:
-                found = translate(process, inputs, tokenizer, penalties.ours)
-                translations[f"Dragoman {ours}"] = found
+                translated = translate(process, inputs, tokenizer, penalties.ours)
+                translations[f"Dragoman {ours}"] = translated
             advance(f"same translations: Dragoman {ours}")
             with start_peer(model, bundle, PeerSetting(theirs, Threads(1, 1))) as process:
-                found = translate(process, inputs, tokenizer, penalties.peer)
-                translations[f"CTranslate2 {theirs}"] = found
+                translated = translate(process, inputs, tokenizer, penalties.peer)
+                translations[f"CTranslate2 {theirs}"] = translated
             advance(f"same translations: CTranslate2 {theirs}")
     return same_translations.compare(translations, test.references)
 

@@ -102,7 +102,7 @@ class Case:
 
     def per_s(self, samples: Sequence[Sample]) -> tuple[float, float]:
         """Sentences and tokens per second, of the median duration."""
-        elapsed_s = statistics.median(one.elapsed_s for one in samples)
+        elapsed_s = statistics.median(sample.elapsed_s for sample in samples)
         return self.sentences / elapsed_s, samples[0].output_tokens / elapsed_s
 
 
@@ -134,7 +134,9 @@ def race(
         advance()
     runs[best] = peer_run(workload, peers, best, workload.inputs)
     answers = alternate(runs, rounds, pause_s=PAUSE_S, advance=advance)
-    samples = {name: [answer.sample for answer in found] for name, found in answers.items()}
+    samples = {
+        name: [answer.sample for answer in of_contender] for name, of_contender in answers.items()
+    }
     search = workload.search
     return [
         Case(

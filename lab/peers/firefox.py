@@ -182,15 +182,15 @@ def race(
     taken = alternate(runs, rounds, warm_up=1)
     for name, of_contender in taken.items():
         expected = len(texts) * (TOKENS + 1)
-        if {one.tokens for one in of_contender} != {expected}:
+        if {sample.tokens for sample in of_contender} != {expected}:
             raise CheckFailed(f"{name}: wrote {of_contender[0].tokens} tokens, not {expected}")
     return taken
 
 
 def row(model: str, search: BatchSearch, taken: Mapping[str, Sequence[Run]]) -> list[str]:
     """A row of the table: tokens per processor second, and our speed over the peers'."""
-    processor_s = {name: [one.processor_s for one in runs] for name, runs in taken.items()}
-    elapsed_s = {name: [one.elapsed_s for one in runs] for name, runs in taken.items()}
+    processor_s = {name: [sample.processor_s for sample in runs] for name, runs in taken.items()}
+    elapsed_s = {name: [sample.elapsed_s for sample in runs] for name, runs in taken.items()}
     tokens = taken[OURS][0].tokens
     over = [
         spread(ratios(of[peer], of[OURS])) if peer in of else ""
@@ -210,7 +210,7 @@ def bound(model: str, bundle: Path, texts: Texts) -> list[str]:
     with start_engine(bundle, "int8", "texts") as worker:
         taken = [run(worker, texts, search) for _ in range(3)][1:]
     gb_per_s = memory_gb_per_s()
-    speed = taken[0].tokens / min(one.processor_s for one in taken)
+    speed = taken[0].tokens / min(sample.processor_s for sample in taken)
     limit = gb_per_s * 1e9 / step_bytes
     return [model, f"{step_bytes / 1e6:.1f}", f"{gb_per_s:.1f}", f"{limit:.0f}", f"{speed:.0f}"]
 
@@ -239,7 +239,9 @@ def main(arguments: argparse.Namespace) -> Results:
                 with contenders(folder, student, beam) as workers:
                     taken = race(workers, Texts(words.texts(), "de"), search, arguments.rounds)
                 rows.append(row(model, search, taken))
-                runs = {name: [asdict(one) for one in of_peer] for name, of_peer in taken.items()}
+                runs = {
+                    name: [asdict(sample) for sample in of_peer] for name, of_peer in taken.items()
+                }
                 results.append({"model": model, "beam": beam, "batch": batch, "runs": runs})
                 advance(model)
             bounds.append(bound(model, folder / "bundle", Texts(words.texts(), "de")))

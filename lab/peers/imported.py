@@ -124,7 +124,7 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
         ours = held.enter_context(start_engine(bundle, "int8", "ids", endless=True))
         contenders = _Contenders(ours, plain, peers, vocab_size)
         with start_engine(bundle, "fp32", "ids", endless=True) as exact:
-            float_peer = next(one for one in peers if one.compute_type == "float32")
+            float_peer = next(peer for peer in peers if peer.compute_type == "float32")
             compared: dict[str, Worker] = {"Dragoman fp32": exact, PLAIN: plain}
             compared["CTranslate2 float32"] = peers[float_peer]
             print(_likeness(compared, contenders.sources(_COMPARED)), flush=True)
@@ -160,7 +160,9 @@ def _race(search: BatchSearch, contenders: _Contenders, rounds: int) -> Case:
         PLAIN: partial(contenders.plain.run, inputs, search),
     }
     answers = alternate(runs, rounds, pause_s=PAUSE_S)
-    samples = {name: [answer.sample for answer in found] for name, found in answers.items()}
+    samples = {
+        name: [answer.sample for answer in of_contender] for name, of_contender in answers.items()
+    }
     for name, of_contender in samples.items():
         written = {sample.output_tokens for sample in of_contender}
         if written != {len(inputs) * TARGET_TOKENS}:

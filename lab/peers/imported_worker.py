@@ -37,7 +37,9 @@ class Transformers:
         self, sources: Sequence[Sequence[str]], max_tokens: int, search: BatchSearch
     ) -> list[list[str]]:
         """Translate a batch up to the token limit; all sources have the same length."""
-        input_ids = self._torch.tensor([[self._ids[piece] for piece in one] for one in sources])
+        input_ids = self._torch.tensor(
+            [[self._ids[piece] for piece in source] for source in sources]
+        )
         outputs = self._model.generate(
             input_ids=input_ids,
             attention_mask=self._torch.ones_like(input_ids),

@@ -183,5 +183,5 @@ def check_ours(reported: str | None, wanted: InstructionSet) -> None:
 
 
 def _first(pattern: re.Pattern[str], log: str) -> str | None:
-    found = pattern.search(log)
-    return None if found is None else found[1].strip()
+    match = pattern.search(log)
+    return None if match is None else match[1].strip()

@@ -73,24 +73,24 @@ def translate(
     return Found(greedy, beam, [tokenizer.target.decode(ids) for ids in beam])
 
 
-def compare(found: Mapping[str, Found], references: Sequence[str]) -> list[Likeness]:
+def compare(translations: Mapping[str, Found], references: Sequence[str]) -> list[Likeness]:
     """Compare every contender with our fp32.
 
     Args:
-        found: by contender, `OURS` among them.
+        translations: by contender, `OURS` among them.
         references: of the test set.
     """
-    ours = found[OURS]
+    ours = translations[OURS]
     likenesses = []
-    for name, one in found.items():
-        quality = measure(one.beam_texts, references)
+    for name, translated in translations.items():
+        quality = measure(translated.beam_texts, references)
         likenesses.append(
             Likeness(
                 contender=name,
-                greedy_equal=equal_share(one.greedy, ours.greedy),
-                beam_equal=equal_share(one.beam, ours.beam),
+                greedy_equal=equal_share(translated.greedy, ours.greedy),
+                beam_equal=equal_share(translated.beam, ours.beam),
                 bleu=quality.bleu,
-                bleu_to_fp32=measure(one.beam_texts, ours.beam_texts).bleu,
+                bleu_to_fp32=measure(translated.beam_texts, ours.beam_texts).bleu,
                 bleu_signature=quality.bleu_signature,
             )
         )
@@ -117,9 +117,11 @@ def check(likenesses: Sequence[Likeness]) -> None:
         )
 
 
-def equal_share(one: Sequence[tuple[int, ...]], other: Sequence[tuple[int, ...]]) -> float:
+def equal_share(
+    tokens: Sequence[tuple[int, ...]], other_tokens: Sequence[tuple[int, ...]]
+) -> float:
     """Share of sentences with the same token ids."""
-    pairs = list(zip(one, other, strict=True))
+    pairs = list(zip(tokens, other_tokens, strict=True))
     return sum(a == b for a, b in pairs) / len(pairs)
 
 
@@ -129,9 +131,9 @@ def likeness_table(likenesses: Sequence[Likeness]) -> str:
     header = ("contender", "greedy equal", f"{beam} equal", f"BLEU, {beam}")
     rows = [
         (
-            *(one.contender, percent(one.greedy_equal), percent(one.beam_equal)),
-            *(f"{one.bleu:.2f}", f"{one.bleu_to_fp32:.2f}"),
+            *(likeness.contender, percent(likeness.greedy_equal), percent(likeness.beam_equal)),
+            *(f"{likeness.bleu:.2f}", f"{likeness.bleu_to_fp32:.2f}"),
         )
-        for one in likenesses
+        for likeness in likenesses
     ]
     return markdown_table((*header, f"BLEU against {OURS}'s"), rows)

@@ -61,7 +61,7 @@ def equal_share(ours: Endpoint, theirs: Endpoint, texts: Sequence[str], precisio
         CheckFailed: in fp32 there are too few.
     """
     pairs = zip(ours.translate(texts, 1), theirs.translate(texts, 1), strict=True)
-    share = sum(one == other for one, other in pairs) / len(texts)
+    share = sum(our_text == their_text for our_text, their_text in pairs) / len(texts)
     if precision == "fp32" and share < LEAST_EQUAL:
         raise CheckFailed(
             f"only {share:.1%} of the greedy translations are equal, less than "

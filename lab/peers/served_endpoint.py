@@ -69,7 +69,7 @@ class Endpoint:
         Raises:
             CheckFailed: a request failed.
         """
-        found: list[str] = []
+        translations: list[str] = []
         with grpc.insecure_channel(self.address) as channel:
             call = channel.unary_unary(INFER)
             try:
@@ -77,10 +77,10 @@ class Endpoint:
                     message = call(
                         grpc_request([text], _options(beam_width), _TIMEOUT_S), timeout=_TIMEOUT_S
                     )
-                    found += read_grpc_answer(message).texts
+                    translations += read_grpc_answer(message).texts
             except (grpc.RpcError, ValueError) as error:
                 raise CheckFailed(f"a request failed: {error}") from error
-        return found
+        return translations
 
 
 @contextlib.contextmanager

@@ -173,7 +173,7 @@ def check_errors(trials: Sequence[Trial], contests: Mapping[Case, Sequence[Round
         CheckFailed: one did.
     """
     loads = [(case, result) for case, _, result in trials]
-    loads += [(case, r) for case, sides in contests.items() for one in sides for r in one.results]
+    loads += [(case, r) for case, sides in contests.items() for side in sides for r in side.results]
     for case, result in loads:
         for message, count in result.errors.items():
             raise CheckFailed(f"{case}: {count} requests failed: {message}")
@@ -181,7 +181,7 @@ def check_errors(trials: Sequence[Trial], contests: Mapping[Case, Sequence[Round
 
 def speed_ratios(ours: Rounds, theirs: Rounds) -> list[float]:
     """Sentences per second of one over the other's, for each round."""
-    return ratios(*([one.sentences_per_s for one in side.results] for side in (ours, theirs)))
+    return ratios(*([result.sentences_per_s for result in side.results] for side in (ours, theirs)))
 
 
 def summary(contests: Mapping[Case, Sequence[Rounds]]) -> list[dict[str, Any]]:
@@ -191,7 +191,8 @@ def summary(contests: Mapping[Case, Sequence[Rounds]]) -> list[dict[str, Any]]:
             **asdict(case),
             "ratios": speed_ratios(*sides),
             "contenders": [
-                {**asdict(one), "latency": asdict(one.latency), "cores": one.cores} for one in sides
+                {**asdict(side), "latency": asdict(side.latency), "cores": side.cores}
+                for side in sides
             ],
         }
         for case, sides in contests.items()
@@ -203,11 +204,11 @@ def throughput_table(contests: Mapping[Case, Sequence[Rounds]]) -> str:
     header = ("search", "at once", "contender", "sent/s", "tok/s", "p50 ms", "p99 ms", "ratio")
     rows = []
     for case, sides in contests.items():
-        for one in sides:
-            speeds = (f"{one.sentences_per_s:.1f}", f"{one.tokens_per_s:.0f}")
-            times = (f"{one.latency.p50_ms:.1f}", f"{one.latency.p99_ms:.1f}")
-            ratio = spread(speed_ratios(*sides)) if one is sides[0] else ""
-            rows.append((*_names(case), one.name, *speeds, *times, ratio))
+        for side in sides:
+            speeds = (f"{side.sentences_per_s:.1f}", f"{side.tokens_per_s:.0f}")
+            times = (f"{side.latency.p50_ms:.1f}", f"{side.latency.p99_ms:.1f}")
+            ratio = spread(speed_ratios(*sides)) if side is sides[0] else ""
+            rows.append((*_names(case), side.name, *speeds, *times, ratio))
     return markdown_table(header, rows)
 
 
@@ -219,10 +220,10 @@ def processor_table(contests: Mapping[Case, Sequence[Rounds]]) -> str:
     )
     rows = []
     for case, sides in contests.items():
-        for one in sides:
-            shares = [one.cores[kind] for kind in (SERVER, ENGINE, GENERATOR, IDLE)]
-            cells = [f"{100 * share:.0f} %" for share in (*shares, one.cores_elsewhere)]
-            rows.append((*_names(case), one.name, *cells))
+        for side in sides:
+            shares = [side.cores[kind] for kind in (SERVER, ENGINE, GENERATOR, IDLE)]
+            cells = [f"{100 * share:.0f} %" for share in (*shares, side.cores_elsewhere)]
+            rows.append((*_names(case), side.name, *cells))
     return markdown_table(header, rows)
 
 

@@ -56,12 +56,12 @@ class Agreement:
 
     @classmethod
     def of(
-        cls, found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]
+        cls, links: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]
     ) -> Agreement:
         """Total over all sentences."""
-        total, all_sure = sum(map(len, found)), sum(map(len, sure))
-        in_sure = sum(len(a & s) for a, s in zip(found, sure, strict=True))
-        in_possible = sum(len(a & p) for a, p in zip(found, possible, strict=True))
+        total, all_sure = sum(map(len, links)), sum(map(len, sure))
+        in_sure = sum(len(a & s) for a, s in zip(links, sure, strict=True))
+        in_possible = sum(len(a & p) for a, p in zip(links, possible, strict=True))
         error_rate = 1 - (in_sure + in_possible) / (total + all_sure)
         return cls(in_possible / total, in_sure / all_sure, error_rate)
 
@@ -92,11 +92,17 @@ def main(arguments: argparse.Namespace) -> Results:
     for src, tgt in directions:
         as_read = src.language == languages[0]
         both = [links if as_read else list(map(turned, links)) for links in (forward, reverse)]
-        sure = [one & other for one, other in zip(*both, strict=True)]
-        possible = [one | other for one, other in zip(*both, strict=True)]
+        sure = [
+            forward_links & reverse_links
+            for forward_links, reverse_links in zip(*both, strict=True)
+        ]
+        possible = [
+            forward_links | reverse_links
+            for forward_links, reverse_links in zip(*both, strict=True)
+        ]
         name = f"{src.language}-{tgt.language}"
-        for method, found in model_links(arguments.bundle, manifest, src, tgt):
-            agreement = Agreement.of(found, sure, possible)
+        for method, linked in model_links(arguments.bundle, manifest, src, tgt):
+            agreement = Agreement.of(linked, sure, possible)
             shares = (f"{agreement.precision:.1%}", f"{agreement.recall:.1%}")
             rows.append([name, method, *shares, f"{agreement.error_rate:.3f}"])
             results.append({"direction": name, "links": method, **dataclasses.asdict(agreement)})
@@ -118,7 +124,7 @@ def model_links(
         "all heads": dataclasses.replace(chosen, heads=every),
         "diagonal": None,
     }
-    found: dict[str, list[Links]] = {name: [] for name in methods}
+    by_method: dict[str, list[Links]] = {name: [] for name in methods}
     language, pairs = tgt_side.language, list(zip(src_side.texts, tgt_side.texts, strict=True))
     with progress(len(pairs)) as advance:
         for begin in range(0, len(pairs), _TOGETHER):
@@ -140,9 +146,9 @@ def model_links(
                         weights = attention_of_tokens(mean, heads, len(mean) - 1)
                         weights = weights[:, tokenizer.tags : -1]
                     links = word_links(source, target, [Linked(src, tgt, weights)])
-                    found[name].append(set(read_links(str(links))))
+                    by_method[name].append(set(read_links(str(links))))
                 advance(language)
-    yield from found.items()
+    yield from by_method.items()
 
 
 def eflomal_links(
@@ -161,13 +167,13 @@ def _of_words(pair: Sequence[str], links: Links) -> Links:
     """Map links between the aligner's words to the words of `str.split`."""
     source, target = map(Words, pair)
     src_words, tgt_words = map(find_words, pair)
-    found = set()
+    mapped = set()
     for src, tgt in links:
-        one, other = source.at(src_words[src].start()), target.at(tgt_words[tgt].start())
-        assert one is not None  # every aligner word is within a word of `str.split`
-        assert other is not None
-        found.add((one, other))
-    return found
+        src_word, tgt_word = source.at(src_words[src].start()), target.at(tgt_words[tgt].start())
+        assert src_word is not None  # every aligner word is within a word of `str.split`
+        assert tgt_word is not None
+        mapped.add((src_word, tgt_word))
+    return mapped
 
 
 if __name__ == "__main__":

@@ -83,17 +83,17 @@ def main(arguments: argparse.Namespace) -> Results:
         raise UsageError(f"{sentences} sentences: tenths of them need {_FEWEST} or more")
     translator = Translator(arguments.bundle)
     with progress(len(directions) * sentences) as advance:
-        found = [
+        measured = [
             measure(translator, src, tgt, arguments.beam_width, advance) for src, tgt in directions
         ]
     translator.close()
-    names = [one.name for one in found]
-    print(markdown_table(["direction", "of", "correlation with chrF"], correlations(found)))
-    print(f"\n{markdown_table(['confidence', *names], by_tenths(found))}")
-    print(f"\n{markdown_table(['kept', *names], by_coverage(found))}")
+    names = [direction.name for direction in measured]
+    print(markdown_table(["direction", "of", "correlation with chrF"], correlations(measured)))
+    print(f"\n{markdown_table(['confidence', *names], by_tenths(measured))}")
+    print(f"\n{markdown_table(['kept', *names], by_coverage(measured))}")
     if arguments.plot:
-        arguments.plot.write_text(draw(found), encoding="utf-8")
-    return {"directions": [asdict(one) for one in found]}
+        arguments.plot.write_text(draw(measured), encoding="utf-8")
+    return {"directions": [asdict(direction) for direction in measured]}
 
 
 def measure(
@@ -113,19 +113,19 @@ def measure(
         return_confidence=True,
     )
     chrf = sacrebleu.CHRF()
-    found = Direction(name, [], [], [], [])
+    direction = Direction(name, [], [], [], [])
     for begin in range(0, len(src.texts), _TOGETHER):
         chunk = slice(begin, begin + _TOGETHER)
         translated = translator.translate(src.texts[chunk], options)
-        for reference, one in zip(tgt.texts[chunk], translated, strict=True):
-            assert one.confidence is not None
-            assert one.score is not None
-            found.confidence.append(one.confidence)
-            found.score.append(one.score)
-            found.tokens.append(one.output_tokens)
-            found.chrf.append(chrf.sentence_score(one.text, [reference]).score)
+        for reference, translation in zip(tgt.texts[chunk], translated, strict=True):
+            assert translation.confidence is not None
+            assert translation.score is not None
+            direction.confidence.append(translation.confidence)
+            direction.score.append(translation.score)
+            direction.tokens.append(translation.output_tokens)
+            direction.chrf.append(chrf.sentence_score(translation.text, [reference]).score)
             advance(name)
-    return found
+    return direction
 
 
 def ranks(values: Sequence[float]) -> Floats:
@@ -136,9 +136,9 @@ def ranks(values: Sequence[float]) -> Floats:
     return shared
 
 
-def spearman(one: Sequence[float], other: Sequence[float]) -> float:
+def spearman(x: Sequence[float], y: Sequence[float]) -> float:
     """Spearman's rank correlation."""
-    return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
+    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
 
 
 def interval(correlation: float, count: int) -> tuple[float, float]:
@@ -157,67 +157,72 @@ def interval(correlation: float, count: int) -> tuple[float, float]:
     return math.tanh(centre - error), math.tanh(centre + error)
 
 
-def correlations(found: Sequence[Direction]) -> list[list[str]]:
+def correlations(directions: Sequence[Direction]) -> list[list[str]]:
     """Rows of a table."""
     rows = []
-    for one in found:
+    for direction in directions:
         for what, values in (
-            ("confidence", one.confidence),
-            ("score", one.score),
-            ("number of tokens", one.tokens),
+            ("confidence", direction.confidence),
+            ("score", direction.score),
+            ("number of tokens", direction.tokens),
         ):
-            correlation = spearman(values, one.chrf)
+            correlation = spearman(values, direction.chrf)
             low, high = interval(correlation, len(values))
-            rows.append([one.name, what, f"{correlation:+.2f} ({low:+.2f} to {high:+.2f})"])
+            rows.append([direction.name, what, f"{correlation:+.2f} ({low:+.2f} to {high:+.2f})"])
     return rows
 
 
-def tenths(one: Direction) -> list[float]:
+def tenths(direction: Direction) -> list[float]:
     """Mean chrF of each tenth, the least confident first."""
-    parts = np.array_split(np.array(one.chrf)[one.order[::-1]], 10)
+    parts = np.array_split(np.array(direction.chrf)[direction.order[::-1]], 10)
     return [float(part.mean()) for part in parts]
 
 
-def by_tenths(found: Sequence[Direction]) -> list[list[str]]:
+def by_tenths(directions: Sequence[Direction]) -> list[list[str]]:
     """Rows of a table."""
     names = ["lowest tenth", *(f"{number}." for number in range(2, 10)), "highest tenth"]
-    columns = [tenths(one) for one in found]
+    columns = [tenths(direction) for direction in directions]
     return [
         [name, *(f"{column[number]:.1f}" for column in columns)]
         for number, name in enumerate(names)
     ]
 
 
-def kept(one: Direction) -> Floats:
+def kept(direction: Direction) -> Floats:
     """Mean chrF of the most confident 1, 2, 3 and so on."""
-    chrf = np.array(one.chrf)[one.order]
+    chrf = np.array(direction.chrf)[direction.order]
     means: Floats = np.cumsum(chrf) / np.arange(1, len(chrf) + 1)
     return means
 
 
-def by_coverage(found: Sequence[Direction]) -> list[list[str]]:
+def by_coverage(directions: Sequence[Direction]) -> list[list[str]]:
     """Rows of a table."""
     return [
         [
             f"{part:.0%}",
-            *(f"{kept(one)[max(0, round(part * len(one.chrf)) - 1)]:.1f}" for one in found),
+            *(
+                f"{kept(direction)[max(0, round(part * len(direction.chrf)) - 1)]:.1f}"
+                for direction in directions
+            ),
         ]
         for part in _KEPT
     ]
 
 
-def draw(found: Sequence[Direction]) -> str:
+def draw(directions: Sequence[Direction]) -> str:
     """Mean chrF by tenths of the confidence, and of what is kept, as SVG."""
 
     def fill(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
         places = np.arange(1, 11)
-        width = 0.8 / len(found)
-        for index, (one, colour) in enumerate(zip(found, itertools.cycle(COLOURS), strict=False)):
-            offset = width * (index - (len(found) - 1) / 2)
-            left.bar(places + offset, tenths(one), width, color=colour, label=one.name)
-            share = 100 * np.arange(1, len(one.chrf) + 1) / len(one.chrf)
-            right.plot(share[9:], 100 - kept(one)[9:], color=colour, label=one.name)
+        width = 0.8 / len(directions)
+        for index, (direction, colour) in enumerate(
+            zip(directions, itertools.cycle(COLOURS), strict=False)
+        ):
+            offset = width * (index - (len(directions) - 1) / 2)
+            left.bar(places + offset, tenths(direction), width, color=colour, label=direction.name)
+            share = 100 * np.arange(1, len(direction.chrf) + 1) / len(direction.chrf)
+            right.plot(share[9:], 100 - kept(direction)[9:], color=colour, label=direction.name)
         left.set(xlabel="tenth of the confidence, the lowest first", ylabel="mean chrF")
         left.set_xticks(places)
         right.set(xlabel="translations kept, most confident first (%)", ylabel="100 - mean chrF")

@@ -46,18 +46,18 @@ def read_phrases(lines: Iterable[str]) -> list[Phrase]:
 def _forms(column: str, language: str) -> list[str]:
     """All forms, without the spaces around omitted parts."""
     marks = r"\s+(?=[.,])" if language == "fr" else r"\s+(?=[.,?!])"
-    forms = (form for one in column.split(" / ") for form in expanded(one))
+    forms = (form for written in column.split(" / ") for form in expanded(written))
     return [re.sub(marks, "", " ".join(form.split())) for form in forms]
 
 
 def expanded(form: str) -> Iterator[str]:
     """All expansions of a form with alternatives `(a|b)`; optional parts are first omitted."""
-    found = _ALTERNATIVES.search(form)
-    if found is None:
+    match = _ALTERNATIVES.search(form)
+    if match is None:
         yield form
         return
-    begin, end = found.span()
-    for alternative in sorted(found[1].split("|"), key=bool):
+    begin, end = match.span()
+    for alternative in sorted(match[1].split("|"), key=bool):
         yield from expanded(form[:begin] + alternative + form[end:])
 
 
@@ -66,8 +66,8 @@ def wrong_translations(
 ) -> list[tuple[Phrase, str]]:
     """The phrases with a translation that is not one of their forms, and that translation."""
     options = OptionArguments(source_language=src, target_language=tgt)
-    found = translator.translate([phrase.forms[src][0] for phrase in phrases], options)
-    translated = zip(phrases, (one.text for one in found), strict=True)
+    translations = translator.translate([phrase.forms[src][0] for phrase in phrases], options)
+    translated = zip(phrases, (translation.text for translation in translations), strict=True)
     return [(phrase, text) for phrase, text in translated if not phrase.accepts(text, tgt)]
 
 

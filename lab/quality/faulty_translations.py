@@ -45,14 +45,14 @@ def faults_of_references(
     tokenizer: Tokenizer, texts: Sequence[str], references: Sequence[str], tgt: str
 ) -> Counter[str]:
     """How many references a rule flags; correct translations should not be flagged."""
-    found: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
     for text, reference in zip(texts, references, strict=True):
         right = Hypothesis(tuple(tokenizer.target.encode(reference)), None, complete=True)
         if fault := fault_of(tokenizer.encode_source(text, tgt), right):
-            found[fault] += 1
-        found["untranslated"] += is_copy(text, reference)
-        found["language"] += is_in_another_language(reference, tgt)
-    return found
+            faults[fault] += 1
+        faults["untranslated"] += is_copy(text, reference)
+        faults["language"] += is_in_another_language(reference, tgt)
+    return faults
 
 
 @program(DATA_DIR, BUNDLE, BEAM_WIDTH, number("--first", 1000, "lines of a test set"))
@@ -77,19 +77,23 @@ def main(arguments: argparse.Namespace) -> Results:
                     **{"beam_width": arguments.beam_width, **way},
                 }
                 begin_s = time.perf_counter()
-                found = [
-                    one
+                translations = [
+                    translation
                     for begin in range(0, len(texts), AT_ONCE)
-                    for one in translator.translate(texts[begin : begin + AT_ONCE], options)
+                    for translation in translator.translate(texts[begin : begin + AT_ONCE], options)
                 ]
                 took_s = time.perf_counter() - begin_s
-                quality = measure([one.text for one in found], references)
-                warnings = Counter(warning for one in found for warning in one.warnings)
-                warnings["language"] = sum(is_in_another_language(one.text, tgt) for one in found)
+                quality = measure([translation.text for translation in translations], references)
+                warnings = Counter(
+                    warning for translation in translations for warning in translation.warnings
+                )
+                warnings["language"] = sum(
+                    is_in_another_language(translation.text, tgt) for translation in translations
+                )
                 names, scores = (test, f"{src}-{tgt}", name), (quality.bleu, quality.chrf)
                 values = (*names, *scores, took_s, warnings)
                 results.append(dict(zip(_COLUMNS, values, strict=True)))
-                shares = (f"{warnings[rule] / len(found):.1%}" for rule in RULES)
+                shares = (f"{warnings[rule] / len(translations):.1%}" for rule in RULES)
                 figures = (*(f"{score:.2f}" for score in scores), f"{took_s:.1f}")
                 rows.append([*names, *shares, *figures])
     translator.close()

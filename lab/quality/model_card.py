@@ -38,8 +38,8 @@ def quality(measured: Mapping[str, float]) -> Iterator[str]:
     yield "| test set | direction | BLEU | chrF |"
     yield "|---|---|--:|--:|"
     for name, bleu in measured.items():
-        if found := _RECORDED.fullmatch(name):
-            test, src, tgt = found.groups()
+        if match := _RECORDED.fullmatch(name):
+            test, src, tgt = match.groups()
             chrf = measured[name.replace("BLEU", "chrF", 1)]
             direction = f"{LANGUAGES[src]} to {LANGUAGES[tgt]}"
             yield f"| `{test}` | {direction} | {bleu:.1f} | {chrf:.1f} |"
@@ -58,8 +58,8 @@ def examples(translator: Translator, corpora: Path, test: str, distance: int) ->
         line = distance * (number + 1) - 1
         source, reference = (without_tags(read_lines(prefix, side)[line]) for side in (src, tgt))
         options = OptionArguments(source_language=src, target_language=tgt, beam_width=BEAM_WIDTH)
-        (found,) = translator.translate([source], options)
-        yield f"| {source} | {found.text} | {reference} |".replace("$", r"\$")
+        (translation,) = translator.translate([source], options)
+        yield f"| {source} | {translation.text} | {reference} |".replace("$", r"\$")
 
 
 @program(DATA_DIR, BUNDLE, measures=False)

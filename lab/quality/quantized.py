@@ -61,7 +61,7 @@ def translate(
     network = DeviceNetwork(manifest, HostRunner(graphs, manifest.limits, bundle), HostMemory())
     engine = Engine(network, manifest.special_ids, workers=1)
     try:
-        found = engine.submit(
+        futures = engine.submit(
             [
                 Sentence(
                     tuple(ids), manifest.limits.target_tokens(len(ids)), SearchOptions(beam_width=1)
@@ -69,19 +69,21 @@ def translate(
                 for ids in _ids(tokenizer, text)
             ]
         )
-        return [tokenizer.target.decode(future.result().ids) for future in found]
+        return [tokenizer.target.decode(future.result().ids) for future in futures]
     finally:
         engine.close()
 
 
-def bleu(found: Sequence[str], target: Side) -> float:
+def bleu(translations: Sequence[str], target: Side) -> float:
     """BLEU of translations against the other side."""
-    return float(sacrebleu.corpus_bleu(list(found), [list(target.texts)]).score)
+    return float(sacrebleu.corpus_bleu(list(translations), [list(target.texts)]).score)
 
 
-def equal_share(found: Sequence[str], others: Sequence[str]) -> float:
+def equal_share(translations: Sequence[str], others: Sequence[str]) -> float:
     """Share of equal translations."""
-    return sum(mine == other for mine, other in zip(found, others, strict=True)) / len(others)
+    return sum(mine == other for mine, other in zip(translations, others, strict=True)) / len(
+        others
+    )
 
 
 def _ids(tokenizer: Tokenizer, text: tuple[Side, Side]) -> list[list[int]]:
@@ -103,9 +105,9 @@ def main(arguments: argparse.Namespace) -> Results:
         direction = f"{text[0].language}-{text[1].language}"
         lines.append([direction, "fp32", f"{bleu(right, text[1]):.2f}", ""])
         for precision, of_precision in changed.items():
-            found = translate(SHIPPED, manifest, of_precision, text)
-            equal = f"{equal_share(found, right):.1%}"
-            lines.append([direction, precision, f"{bleu(found, text[1]):.2f}", equal])
+            translations = translate(SHIPPED, manifest, of_precision, text)
+            equal = f"{equal_share(translations, right):.1%}"
+            lines.append([direction, precision, f"{bleu(translations, text[1]):.2f}", equal])
     head = ["direction", "products", "BLEU", "texts as in fp32"]
     print(markdown_table(head, lines))
     return {"rows": [dict(zip(head, line, strict=True)) for line in lines]}

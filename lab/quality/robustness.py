@@ -69,14 +69,21 @@ class Result:
 def cases(examples: Sequence[Example]) -> Iterator[Case]:
     """The pairs altered by each rule, and joined."""
     for name, rule in RULES.items():
-        found = [(one, pair) for one in examples if (pair := applied(rule, one))]
-        texts, references = [src for _, (src, _) in found], [tgt for _, (_, tgt) in found]
-        if found:
-            yield Case(name, [[one] for one, _ in found], texts, references)
+        altered_pairs = [
+            (example, pair) for example in examples if (pair := applied(rule, example))
+        ]
+        texts, references = (
+            [src for _, (src, _) in altered_pairs],
+            [tgt for _, (_, tgt) in altered_pairs],
+        )
+        if altered_pairs:
+            yield Case(name, [[example] for example, _ in altered_pairs], texts, references)
     whole = len(examples) - len(examples) % JOINED
     groups = [examples[begin : begin + JOINED] for begin in range(0, whole, JOINED)]
-    texts = [" ".join(one.src for one in group) for group in groups]
-    yield Case("joined", groups, texts, [" ".join(one.tgt for one in group) for group in groups])
+    texts = [" ".join(example.src for example in group) for group in groups]
+    yield Case(
+        "joined", groups, texts, [" ".join(example.tgt for example in group) for group in groups]
+    )
 
 
 class Bench:
@@ -90,8 +97,8 @@ class Bench:
 
     def measure(self, examples: Sequence[Example]) -> Iterator[Result]:
         """Translate the unaltered and the altered pairs."""
-        found, _ = self._translate([one.src for one in examples])
-        self._clean = dict(zip(examples, found, strict=True))
+        translations, _ = self._translate([example.src for example in examples])
+        self._clean = dict(zip(examples, translations, strict=True))
         yield from map(self._result, cases(examples))
 
     def _translate(self, texts: Sequence[str]) -> tuple[list[str], int]:
@@ -101,42 +108,48 @@ class Bench:
             target_language=self._tgt,
             beam_width=self._beam_width,
         )
-        found = [
-            one
+        translations = [
+            translation
             for begin in range(0, len(texts), AT_ONCE)
-            for one in self._translator.translate(texts[begin : begin + AT_ONCE], options)
+            for translation in self._translator.translate(texts[begin : begin + AT_ONCE], options)
         ]
-        return [one.text for one in found], sum(REPETITION in one.warnings for one in found)
+        return [translation.text for translation in translations], sum(
+            REPETITION in translation.warnings for translation in translations
+        )
 
     def _result(self, case: Case) -> Result:
-        found, looping = self._translate(case.texts)
-        exact = sum(text == one for text, one in zip(case.texts, found, strict=True))
+        translations, looping = self._translate(case.texts)
+        exact = sum(
+            text == translation for text, translation in zip(case.texts, translations, strict=True)
+        )
         references = list(case.references)
         if case.name == placeholder.__name__:  # they are kept, so the text around them is compared
-            found, references = _around(found), _around(references)
-        clean = [" ".join(self._clean[one] for one in group) for group in case.groups]
-        right = [" ".join(one.tgt for one in group) for group in case.groups]
+            translations, references = _around(translations), _around(references)
+        clean = [" ".join(self._clean[example] for example in group) for group in case.groups]
+        right = [" ".join(example.tgt for example in group) for group in case.groups]
         if case.name == no_final_mark.__name__:  # a right mark is one right word more
-            clean, right = ([FINAL_MARK.sub("", one) for one in texts] for texts in (clean, right))
+            clean, right = (
+                [FINAL_MARK.sub("", text) for text in texts] for texts in (clean, right)
+            )
         if case.name == upper_case.__name__:  # as are two words that differ only in their case
             clean, right = (list(map(str.upper, texts)) for texts in (clean, right))
-        bleu = measure(found, references).bleu
-        numbers = (len(found), measure(clean, right).bleu, bleu, exact, looping)
+        bleu = measure(translations, references).bleu
+        numbers = (len(translations), measure(clean, right).bleu, bleu, exact, looping)
         return Result(self._direction, case.name, *numbers)
 
 
 def _around(texts: Sequence[str]) -> list[str]:
-    return [without(text, [one.span for one in known_literals(text)]) for text in texts]
+    return [without(text, [literal.span for literal in known_literals(text)]) for text in texts]
 
 
-def _row(test: str, one: Result) -> list[str]:
-    row = [test, one.direction, one.case, str(one.texts)]
-    if one.case in STAY:
-        row += ["", "", "", f"{one.exact / one.texts:.1%}"]
+def _row(test: str, result: Result) -> list[str]:
+    row = [test, result.direction, result.case, str(result.texts)]
+    if result.case in STAY:
+        row += ["", "", "", f"{result.exact / result.texts:.1%}"]
     else:
-        difference = one.bleu - one.clean_bleu
-        row += [f"{one.clean_bleu:.1f}", f"{one.bleu:.1f}", f"{difference:+.1f}", ""]
-    return [*row, str(one.looping)]
+        difference = result.bleu - result.clean_bleu
+        row += [f"{result.clean_bleu:.1f}", f"{result.bleu:.1f}", f"{difference:+.1f}", ""]
+    return [*row, str(result.looping)]
 
 
 @program(DATA_DIR, BUNDLE, BEAM_WIDTH, number("--first", 300, "lines of a test set"))

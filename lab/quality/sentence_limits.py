@@ -34,11 +34,11 @@ def ways_to_cut(
 
     def at_most(limit: int) -> Cut:
         def cut_text(text: str) -> list[tuple[str, str]]:
-            found: list[tuple[str, str]] = []
+            parts: list[tuple[str, str]] = []
             for sentence, kept in split_sentences(text, language):
                 *pieces, (last, space) = cut_sentence(sentence, limit, language, tokenizer)
-                found += [*pieces, (last, space + kept)]
-            return found
+                parts += [*pieces, (last, space + kept)]
+            return parts
 
         return cut_text
 
@@ -53,13 +53,13 @@ def translate(
     """Translations joined from those of the pieces, and the number of pieces."""
     of_texts = [cut(text) for text in texts]
     pieces = [piece for of_text in of_texts for piece, _ in of_text if piece]
-    found = iter(
-        one.text
+    translated = iter(
+        translation.text
         for begin in range(0, len(pieces), 256)
-        for one in translator.translate(pieces[begin : begin + 256], options)
+        for translation in translator.translate(pieces[begin : begin + 256], options)
     )
     joined = [
-        "".join((next(found) if piece else "") + kept for piece, kept in of_text)
+        "".join((next(translated) if piece else "") + kept for piece, kept in of_text)
         for of_text in of_texts
     ]
     return joined, len(pieces)
@@ -90,8 +90,8 @@ def main(arguments: argparse.Namespace) -> Results:
             )
             rows = []
             for name, cut in ways_to_cut(tokenizer, src, arguments.limit or LIMITS):
-                found, pieces = translate(translator, texts, cut, options)
-                quality = measure(found, references)
+                translated, pieces = translate(translator, texts, cut, options)
+                quality = measure(translated, references)
                 rows.append((name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}", str(pieces)))
                 result = {"test": test, "direction": f"{src}-{tgt}", "cut": name, "pieces": pieces}
                 results.append({**result, "bleu": quality.bleu, "chrf": quality.chrf})

@@ -78,8 +78,10 @@ def answers(translator: Translator, texts: Sequence[str]) -> Iterator[str]:
         yield f"stream\t{last.text!r}"
     for batch in batches[::10]:
         given = translator.translate(batch, **_GREEDY)
-        pairs = translator.score(batch, [one.text for one in given], target_language="de")
-        yield from (f"score\t{one.score!r}\t{one.confidence!r}" for one in pairs)
+        pairs = translator.score(
+            batch, [translation.text for translation in given], target_language="de"
+        )
+        yield from (f"score\t{pair.score!r}\t{pair.confidence!r}" for pair in pairs)
 
 
 def _translated(translator: Translator, options: OptionArguments, batch: list[str]) -> list[str]:
@@ -91,13 +93,16 @@ def _translated(translator: Translator, options: OptionArguments, batch: list[st
             raise error
 
     results = run(isolate(len(batch), send, blame))
-    return [repr(str(one)) if isinstance(one, Exception) else _told(one) for one in results]
+    return [
+        repr(str(outcome)) if isinstance(outcome, Exception) else _told(outcome)
+        for outcome in results
+    ]
 
 
-def _told(one: Translation) -> str:
+def _told(translation: Translation) -> str:
     """Everything in a response except its time."""
-    alternatives = tuple(replace(other, elapsed_s=0.0) for other in one.alternatives)
-    return repr(replace(one, elapsed_s=0.0, alternatives=alternatives))
+    alternatives = tuple(replace(other, elapsed_s=0.0) for other in translation.alternatives)
+    return repr(replace(translation, elapsed_s=0.0, alternatives=alternatives))
 
 
 @program(

@@ -42,7 +42,7 @@ from lab.report import markdown_table, search_name
 
 TEXTS = {"short": "tatoeba-en-de/test", "long": "newstest/newstest2014.en-de"}
 """Files of texts, by name."""
-_OUTPUTS = tuple(one.name for one in OUTPUTS.values() if TRANSLATE in one.models)
+_OUTPUTS = tuple(output.name for output in OUTPUTS.values() if TRANSLATE in output.models)
 _RECEIVED_BYTES = 1 << 18
 _GATHER_S = 3e-3
 """The client reads answers together, as Triton's relay does for 32 clients."""
@@ -189,12 +189,14 @@ def main(arguments: argparse.Namespace) -> Results:
         pythons = {"before": arguments.before, **pythons}
     rows, results = [], []
     with contextlib.ExitStack() as running, progress(len(cases)) as advance:
-        engines = {name: EngineProcess(one, arguments.bundle) for name, one in pythons.items()}
+        engines = {
+            name: EngineProcess(python, arguments.bundle) for name, python in pythons.items()
+        }
         for engine in engines.values():
             running.callback(engine.close)
         for name, width, clients in cases:
             load = (texts[name], width, clients, arguments.requests)
-            runs = {version: partial(one.measure, *load) for version, one in engines.items()}
+            runs = {version: partial(engine.measure, *load) for version, engine in engines.items()}
             for version, costs in alternate(runs, arguments.rounds, warm_up=1).items():
                 rows.append([search_name(width), name, str(clients), version, *_cells(costs)])
                 results.append(

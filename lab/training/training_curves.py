@@ -44,19 +44,19 @@ def read_curves(path: Path) -> dict[str, Curve]:
         UsageError: it cannot be read, or is not such a log.
     """
     try:
-        found = curves([json.loads(line) for line in path.read_text("utf-8").splitlines()])
+        by_name = curves([json.loads(line) for line in path.read_text("utf-8").splitlines()])
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path}: is not a log of a training run") from error
-    if not found:
+    if not by_name:
         raise UsageError(f"{path}: is empty")
-    return found
+    return by_name
 
 
 def curves(rows: Sequence[dict[str, Any]]) -> dict[str, Curve]:
     """Curves by name: `training`, the validation corpora or `validation`, and maybe `BLEU`."""
-    found: dict[str, Curve] = {}
+    by_name: dict[str, Curve] = {}
     for row in rows:
         values = {"training": row["loss"]}
         if row["kind"] == "valid":
@@ -64,15 +64,15 @@ def curves(rows: Sequence[dict[str, Any]]) -> dict[str, Curve]:
             if row.get("bleu") is not None:
                 values["BLEU"] = row["bleu"]
         for name, value in values.items():
-            curve = found.setdefault(name, Curve())
+            curve = by_name.setdefault(name, Curve())
             curve.tokens.append(row["tgt_tokens"] / 1e6)
             curve.values.append(float(value))
-    return found
+    return by_name
 
 
-def draw(found: Mapping[str, Curve]) -> str:
+def draw(by_name: Mapping[str, Curve]) -> str:
     """The curves as SVG."""
-    losses = dict(found)
+    losses = dict(by_name)
     bleu = losses.pop("BLEU", None)
 
     def fill(figure: Figure) -> None:

@@ -84,7 +84,7 @@ def check_parity(model: Transformer, device: torch.device) -> bool:
         loss = loss_of(model, ids.to(device), keep_mask.to(device), dtype) / ids.numel()
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
-        return loss.detach().cpu(), torch.cat([one.flatten().cpu() for one in gradients])
+        return loss.detach().cpu(), torch.cat([gradient.flatten().cpu() for gradient in gradients])
 
     right = measured(torch.device("cpu"), torch.float32)
     are_equal = True
