@@ -85,22 +85,22 @@ def choose(
     with Progress(console=console, disable=quiet or not sys.stderr.isatty()) as bar:
         task = bar.add_task(text, total=len(pairs) * (3 if len(directions) > 1 else 1))
 
-        def told(done: int) -> None:
+        def on_progress(done: int) -> None:
             bar.update(task, completed=done)
 
         evidence: Evidence
         if len(directions) > 1:
-            evidence = both_ways = look_both_ways(bundle, pairs, (src, tgt), told)
+            evidence = both_ways = look_both_ways(bundle, pairs, (src, tgt), on_progress)
             anchors: Anchors | None
             try:
                 anchors = find_anchors(
-                    bundle, pairs, directions, lambda done: told(len(pairs) + done)
+                    bundle, pairs, directions, lambda done: on_progress(len(pairs) + done)
                 )
             except TooFewAnchors:
                 anchors = None
             nominees = nominate(both_ways, anchors, text)
         else:
-            evidence = find_anchors(bundle, pairs, directions, told)
+            evidence = find_anchors(bundle, pairs, directions, on_progress)
             nominees = [choose_heads(evidence, text)]
     if write:
         dataclasses.replace(manifest, alignment=nominees[0]).write(bundle)

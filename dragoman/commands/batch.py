@@ -141,8 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.plan:
                 outcome = _plan(arguments, chunks, work)
             else:
-                with _way_of_work(arguments, order, work, chunks) as way:
-                    outcome = _translate(arguments, corpus, chunks, way)
+                with _way_of_work(arguments, order, work, chunks) as executor:
+                    outcome = _translate(arguments, corpus, chunks, executor)
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
         where = arguments.url if not arguments.bundle else "the engine"
@@ -242,9 +242,9 @@ def _corpus(
     from dragoman_serving.batch.storage import open_storage
 
     bundles = [bundle["identity"] for bundle in work.translator.info().bundles]
-    asked = {**dataclasses.asdict(order.form), "options": order.options, "bundles": bundles}
+    settings = {**dataclasses.asdict(order.form), "options": order.options, "bundles": bundles}
     form = order.form.open(order.options)
-    return Corpus(sources, open_storage(order.output), form, arguments.chunk_rows, asked)
+    return Corpus(sources, open_storage(order.output), form, arguments.chunk_rows, settings)
 
 
 def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> Estimate:
@@ -262,7 +262,7 @@ def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWor
 
 
 def _translate(
-    arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], way: _Way
+    arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], executor: _Way
 ) -> Report:
     """Translate chunks, and join the outputs that are complete."""
     from dragoman_serving.batch.tally import Report, Tally
@@ -272,12 +272,12 @@ def _translate(
     earlier = corpus.rows - sum(chunk.rows for chunk in corpus.pending())
     done = Tally()
     with _progress(arguments.quiet, left) as show:
-        for tally in way.run(chunks):
+        for tally in executor.run(chunks):
             done.add(tally)
             show(done.rows)
     corpus.join()
     still = sum(chunk.rows for chunk in corpus.pending())
-    cores = way.cores if arguments.bundle else None
+    cores = executor.cores if arguments.bundle else None
     return Report(done, earlier, still, time.monotonic() - begin_s, cores)
 
 

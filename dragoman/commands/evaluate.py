@@ -94,9 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.record:
         _refuse_partial_record(arguments)
     system = (_oracle if arguments.runtime == "torch" else _engine)(arguments)
-    asked = _asked(arguments, system)
+    requested = _asked(arguments, system)
     tests = {
-        prefix: read_directions(arguments.data_dir / prefix, asked, arguments.first)
+        prefix: read_directions(arguments.data_dir / prefix, requested, arguments.first)
         for prefix in arguments.test
     }
     for prefix, directions in tests.items():

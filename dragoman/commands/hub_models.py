@@ -70,12 +70,12 @@ def hub_progress(quiet: bool) -> Iterator[Told]:
     with Progress(*columns, console=console, disable=quiet or not sys.stderr.isatty()) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def told(file: str, done: int, size: int | None) -> None:
+        def on_progress(file: str, done: int, size: int | None) -> None:
             if file not in tasks:
                 tasks[file] = bar.add_task(file, total=size)
             bar.update(tasks[file], completed=done)
 
-        yield told
+        yield on_progress
 
 
 def bundles_of(sources: Sequence[ModelSource], offline: bool, quiet: bool) -> list[Path]:
@@ -87,6 +87,6 @@ def bundles_of(sources: Sequence[ModelSource], offline: bool, quiet: bool) -> li
     from dragoman_export.models.conversion import Converter
     from dragoman_export.models.model_cache import ModelCache
 
-    with hub_progress(quiet) as told:
-        converter = Converter(ModelCache(), told, offline)
+    with hub_progress(quiet) as on_progress:
+        converter = Converter(ModelCache(), on_progress, offline)
         return [converter.bundle(source) for source in sources]

@@ -90,8 +90,8 @@ def _import_downloaded(arguments: argparse.Namespace, folder: Path) -> None:
     name, out, force = arguments.model, arguments.out, arguments.force
     if not is_firefox_name(name):
         hub = Hub.of_environment(arguments.revision, arguments.endpoint, arguments.offline)
-        with hub_progress(arguments.quiet) as told:
-            commit = hub.fetch(name, folder, told).commit
+        with hub_progress(arguments.quiet) as on_progress:
+            commit = hub.fetch(name, folder, on_progress).commit
         log.info("%s: --revision %s gives the same files again", name, commit)
         import_marian(folder, out, given_languages(arguments), name, force)
         return
@@ -99,7 +99,7 @@ def _import_downloaded(arguments: argparse.Namespace, folder: Path) -> None:
     assert source.pair is not None
     mozilla = Mozilla.of_environment(arguments.offline)
     offer = mozilla.find(name, source.pair, source.architecture, folder)
-    with hub_progress(arguments.quiet) as told:
-        files = mozilla.fetch(name, offer, folder, told).folder
+    with hub_progress(arguments.quiet) as on_progress:
+        files = mozilla.fetch(name, offer, folder, on_progress).folder
     languages = Languages(source.pair[:1], ((source.pair[1], None),))
     import_student(files, out, languages, source.name, force)

@@ -97,8 +97,8 @@ def _add(arguments: argparse.Namespace) -> None:
 
     sources = [source for word in _given(arguments.models) for source in find_sources(word)]
     languages = given_languages(arguments)
-    with hub_progress(arguments.quiet) as told:
-        converter = Converter(ModelCache(), told, arguments.offline, languages)
+    with hub_progress(arguments.quiet) as on_progress:
+        converter = Converter(ModelCache(), on_progress, arguments.offline, languages)
         for source in sources:
             print(converter.add(source), flush=True)
 

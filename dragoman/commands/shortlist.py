@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         task = bar.add_task("counting", total=len(texts) * ROUNDS)
         manifest = add_shortlist(
             *(bundle, texts, arguments.tokens, arguments.frequent, arguments.force),
-            told=lambda: bar.advance(task),
+            on_progress=lambda: bar.advance(task),
         )
     _print(bundle, manifest, texts)
     return 0

@@ -148,10 +148,10 @@ class _Cutting:
             near = places[first : bisect.bisect_right(places, min(high, len(self._sentence) - 1))]
             if near:
                 return min(near, key=lambda at: abs(self.tokens(begin, at) - even))
-        wanted = self._whole_character(max(begin + 1, self._reached(begin, even)))
-        if span := self._span_at(wanted):
-            wanted = span[1] if span[1] <= high or span[0] <= begin else span[0]
-        return wanted if wanted <= high else max(begin + 1, high)
+        position = self._whole_character(max(begin + 1, self._reached(begin, even)))
+        if span := self._span_at(position):
+            position = span[1] if span[1] <= high or span[0] <= begin else span[0]
+        return position if position <= high else max(begin + 1, high)
 
     def _span_at(self, at: int) -> Span | None:
         """The span that a cut at this position would split."""

@@ -164,8 +164,8 @@ class Limits:
 
     def target_tokens(self, source_tokens: int) -> int:
         """Returns the default length limit of a translation, end symbol included."""
-        wanted = int(self.target_ratio * source_tokens) + self.target_margin_tokens
-        return min(wanted, self.max_target_tokens)
+        length = int(self.target_ratio * source_tokens) + self.target_margin_tokens
+        return min(length, self.max_target_tokens)
 
 
 @dataclass(frozen=True)

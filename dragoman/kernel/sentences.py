@@ -212,10 +212,10 @@ class LineBreaks:
             low, high = (bisect.bisect_left(alike, at) for at in (first, end))
             if low == high:
                 alike, low, high = range(len(gaps)), first, end
-            wanted = place * length
-            after = bisect.bisect_left(alike, wanted + 1, low, high, key=places.__getitem__)
+            target = place * length
+            after = bisect.bisect_left(alike, target + 1, low, high, key=places.__getitem__)
             nearest = range(max(low, after - 1), min(after + 1, high))
-            gap = min((alike[at] for at in nearest), key=lambda i: abs(places[i] - 1 - wanted))
+            gap = min((alike[at] for at in nearest), key=lambda i: abs(places[i] - 1 - target))
             gaps[gap] = mark
             first = gap + 1
         return "".join(map("".join, zip(words, [*gaps, ""], strict=True))) if words else ""

@@ -46,7 +46,7 @@ def add_shortlist(
     each: int = EACH,
     frequent: int = FREQUENT,
     force: bool = False,
-    told: Callable[[], None] = lambda: None,
+    on_progress: Callable[[], None] = lambda: None,
 ) -> Manifest:
     """Write lexical shortlists into a bundle; everything else stays.
 
@@ -56,7 +56,7 @@ def add_shortlist(
         each: maximum length of the list of a source token.
         frequent: length of the list that applies to all sentences.
         force: replace existing shortlists.
-        told: called after each round of each direction.
+        on_progress: called after each round of each direction.
 
     Returns:
         The bundle's manifest.
@@ -81,7 +81,7 @@ def add_shortlist(
         pairs = encode_pairs(tokenizer, *of_direction, tgt)
         if not pairs:
             raise UsageError(f"the text of {src}-{tgt} has no pair that the model can encode")
-        lists.add(list(tags).index(tgt) if tags else 0, pairs, told)
+        lists.add(list(tags).index(tgt) if tags else 0, pairs, on_progress)
     with writing(bundle):
         partial = bundle / f"{SHORTLIST}.partial"
         partial.write_bytes(save(lists.arrays()))
@@ -146,10 +146,10 @@ class _Lists:
         self._rows: list[npt.NDArray[np.int64]] = []
         self._ids: list[npt.NDArray[np.int64]] = []
 
-    def add(self, language: int, pairs: Sequence[Pair], told: Callable[[], None]) -> None:
+    def add(self, language: int, pairs: Sequence[Pair], on_progress: Callable[[], None]) -> None:
         """Add the lists of one direction into a language."""
         sizes, end = self._manifest.dimensions, self._manifest.special_ids.end
-        links = count_links(pairs, sizes.vocab_size, lambda _done: told())
+        links = count_links(pairs, sizes.vocab_size, lambda _done: on_progress())
         src_ids, tgt_ids = _most_frequent(links, self._each, end)
         counts = np.bincount(np.concatenate([tgt for _, tgt in pairs]), minlength=sizes.vocab_size)
         common = np.argsort(-counts, kind="stable")[: self._frequent]

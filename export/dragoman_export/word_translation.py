@@ -52,14 +52,14 @@ class _Chunk:
 
 
 def count_links(
-    pairs: Sequence[Pair], tgt_size: int, told: Callable[[int], None] = lambda _done: None
+    pairs: Sequence[Pair], tgt_size: int, on_progress: Callable[[int], None] = lambda _done: None
 ) -> Links:
     """Expected counts of links between the tokens of sentence pairs.
 
     Args:
         pairs: of one direction; a token that every source has takes the role of the empty word.
         tgt_size: number of target ids.
-        told: called after each round with the number of finished rounds.
+        on_progress: called after each round with the number of finished rounds.
 
     Returns:
         The counts of the last round.
@@ -74,7 +74,7 @@ def count_links(
             shares /= np.repeat(np.add.reduceat(shares, chunk.begins), chunk.lengths)
             counts += np.bincount(chunk.links, shares, len(kinds))
         probabilities = counts / np.bincount(src_ids, counts)[src_ids]
-        told(number + 1)
+        on_progress(number + 1)
     return Links(src_ids, tgt_ids, counts)
 
 

@@ -120,25 +120,25 @@ def main(arguments: argparse.Namespace) -> Results:
     ):
         page = Path(folder) / "page.html"
         page.write_text(page_of(lines), encoding="utf-8")
-        ways: dict[str, Callable[[], bytes]] = {
+        methods: dict[str, Callable[[], bytes]] = {
             _COMMAND: lambda: by_command(server.grpc_url, page),
             _CLIENT: lambda: by_client(server.grpc_url, page),
             _JOB: lambda: by_job(gateway, page),
         }
-        written: dict[str, set[bytes]] = {name: set() for name in ways}
+        written: dict[str, set[bytes]] = {name: set() for name in methods}
 
         def timed(name: str) -> Callable[[], float]:
-            return lambda: seconds(lambda: written[name].add(ways[name]()))
+            return lambda: seconds(lambda: written[name].add(methods[name]()))
 
         taken = alternate(
-            {name: timed(name) for name in ways},
+            {name: timed(name) for name in methods},
             arguments.rounds,
             warm_up=1,
             advance=lambda: advance(""),
         )
         size = page.stat().st_size
     pages = [page for of_way in written.values() for page in of_way]
-    if len(pages) != len(ways) or len({tuple(_TAG.findall(page)) for page in pages}) != 1:
+    if len(pages) != len(methods) or len({tuple(_TAG.findall(page)) for page in pages}) != 1:
         raise CheckFailed("the ways do not write the same tags, or not always the same page")
 
     def over(name: str, other: str) -> str:

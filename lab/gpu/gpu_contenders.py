@@ -147,11 +147,11 @@ def _engine_decoder(
 
         def decode(inputs: TokenIds, width: int) -> list[tuple[int, ...]]:
             options = SearchOptions(width, LENGTH_PENALTY)
-            asked = [
+            sentences = [
                 Sentence(tuple(ids), limit, options)
                 for ids, limit in zip(inputs.sources, inputs.max_tokens, strict=True)
             ]
-            return [future.result().ids for future in engine.submit(asked)]
+            return [future.result().ids for future in engine.submit(sentences)]
 
         try:
             yield decode

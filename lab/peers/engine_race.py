@@ -161,8 +161,8 @@ def best_setting(
     runs = {}
     for setting in peers:
         has_parts = setting.threads.inter > 1 and workload.search.batch_size > 1
-        ways: tuple[Batching, ...] = ("examples", "tokens") if has_parts else ("examples",)
-        for batching in ways:
+        batchings: tuple[Batching, ...] = ("examples", "tokens") if has_parts else ("examples",)
+        for batching in batchings:
             best = Best(setting, batching)
             runs[best] = peer_run(workload, peers, best, workload.trial)
     answers = alternate(runs, TRIAL_ROUNDS, pause_s=PAUSE_S, advance=advance)

@@ -98,7 +98,7 @@ _NAMES = {
 }
 
 
-def hold(asked: InstructionSet | None) -> InstructionSet:
+def hold(requested: InstructionSet | None) -> InstructionSet:
     """Restrict all processes that are started from now on to one instruction set.
 
     It is the one asked for, or else the one that our library chooses here.
@@ -107,8 +107,8 @@ def hold(asked: InstructionSet | None) -> InstructionSet:
         UsageError: this CPU lacks it, our library was not compiled for it, or the peer cannot be
             restricted to it.
     """
-    if asked is not None:
-        os.environ["DRAGOMAN_ISA"] = asked
+    if requested is not None:
+        os.environ["DRAGOMAN_ISA"] = requested
     chosen = choose_instruction_set()
     if chosen not in INSTRUCTION_SETS:
         raise UsageError(
@@ -158,28 +158,32 @@ def read_report(log: str) -> PeerReport:
     )
 
 
-def check_peer(compute_type: ComputeType, report: PeerReport, wanted: InstructionSet) -> None:
+def check_peer(compute_type: ComputeType, report: PeerReport, expected_set: InstructionSet) -> None:
     """Check that CTranslate2 and all its libraries use an instruction set.
 
     Raises:
         CheckFailed: one of them does not, or did not log what it uses.
     """
-    names = _NAMES[wanted]
+    names = _NAMES[expected_set]
     reports = {"oneDNN": names.onednn_reports, "oneMKL": names.mkl_reports}
     libraries = list(report.libraries) or ["oneDNN"]
     expected = PeerReport(names.ctranslate2, {name: reports.get(name) for name in libraries})
     if report != expected or None in report.libraries.values():
-        raise CheckFailed(f"{wanted}, {compute_type}: the peer reports {report}; not {expected}")
+        raise CheckFailed(
+            f"{expected_set}, {compute_type}: the peer reports {report}; not {expected}"
+        )
 
 
-def check_ours(reported: str | None, wanted: InstructionSet) -> None:
+def check_ours(reported: str | None, expected_set: InstructionSet) -> None:
     """Check that one of our processes uses an instruction set.
 
     Raises:
         CheckFailed: it uses another one, or not the compiled library.
     """
-    if reported != wanted:
-        raise CheckFailed(f"our engine uses {reported or 'no compiled code'} instead of {wanted}")
+    if reported != expected_set:
+        raise CheckFailed(
+            f"our engine uses {reported or 'no compiled code'} instead of {expected_set}"
+        )
 
 
 def _first(pattern: re.Pattern[str], log: str) -> str | None:

@@ -157,8 +157,8 @@ def eflomal_links(
     """Word links of the last pairs, in both directions."""
     linked = list(align(program, pairs))[-last:]
     forward, reverse = (
-        [_of_words(pair, both[way]) for pair, both in zip(pairs[-last:], linked, strict=True)]
-        for way in (0, 1)
+        [_of_words(pair, both[side]) for pair, both in zip(pairs[-last:], linked, strict=True)]
+        for side in (0, 1)
     )
     return forward, reverse
 

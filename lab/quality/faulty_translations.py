@@ -71,10 +71,10 @@ def main(arguments: argparse.Namespace) -> Results:
             texts, references = zip(*ordered, strict=True)
             of_references += faults_of_references(tokenizer, texts, references, tgt)
             number_of_references += len(references)
-            for name, way in WAYS:
+            for name, search_options in WAYS:
                 options = {
                     **{"source_language": src, "target_language": tgt},
-                    **{"beam_width": arguments.beam_width, **way},
+                    **{"beam_width": arguments.beam_width, **search_options},
                 }
                 begin_s = time.perf_counter()
                 translations = [

@@ -42,9 +42,9 @@ def ways_to_cut(
 
         return cut_text
 
-    ways: list[tuple[str, Cut]] = [("whole lines", lambda text: [(text, "")])]
-    ways.append(("sentences", lambda text: split_sentences(text, language)))
-    return ways + [(f"at most {limit} tokens", at_most(limit)) for limit in limits]
+    cuts: list[tuple[str, Cut]] = [("whole lines", lambda text: [(text, "")])]
+    cuts.append(("sentences", lambda text: split_sentences(text, language)))
+    return cuts + [(f"at most {limit} tokens", at_most(limit)) for limit in limits]
 
 
 def translate(

@@ -72,7 +72,7 @@ def answers(translator: Translator, texts: Sequence[str]) -> Iterator[str]:
     with ThreadPoolExecutor(2) as pool:
         for name, options in CASES.items():
             done = pool.map(partial(_translated, translator, options), batches)
-            yield from (f"{name}\t{told}" for batch in done for told in batch)
+            yield from (f"{name}\t{line}" for batch in done for line in batch)
     for text in texts[::20]:
         *_, last = translator.translate_stream(text, **_BEAM)
         yield f"stream\t{last.text!r}"

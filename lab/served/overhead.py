@@ -100,7 +100,7 @@ def main(arguments: argparse.Namespace) -> Results:
                 }
                 name = search_name(width)
                 taken = alternate(runs, arguments.rounds, advance=partial(advance, name))
-                alone, served = ([speed for speed, _ in taken[way]] for way in runs)
+                alone, served = ([speed for speed, _ in taken[run]] for run in runs)
                 of_alone = ratios(served, alone)
                 speeds = (f"{statistics.median(values):.1f}" for values in (alone, served))
                 rows.append([name, *speeds, spread(of_alone), taken["served"][-1][1]])

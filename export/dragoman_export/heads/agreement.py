@@ -153,7 +153,7 @@ def look_both_ways(
     bundle: Path,
     pairs: Sequence[Sequence[str]],
     languages: tuple[str, str],
-    told: Callable[[int], None] = lambda _done: None,
+    on_progress: Callable[[int], None] = lambda _done: None,
 ) -> Directions:
     """Run a bundle's graph on a text, in both directions.
 
@@ -163,7 +163,7 @@ def look_both_ways(
         bundle: folder of a bundle.
         pairs: sentences in two languages.
         languages: these languages.
-        told: called at intervals with the number of pairs done.
+        on_progress: called at intervals with the number of pairs done.
 
     Raises:
         UsageError: there are too few such pairs for a choice.
@@ -191,7 +191,7 @@ def look_both_ways(
         )
         looked.append(LikePairs(forward, backward))
         done += len(group)
-        told(done)
+        on_progress(done)
     return Directions(tuple(looked))
 
 
@@ -219,11 +219,11 @@ class _Example:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, texts: tuple[str, str], languages: Sequence[str]) -> _Example:
-        def way(side: int) -> Pair:
+        def pair_from(side: int) -> Pair:
             src_ids = tokenizer.encode_source(texts[side], languages[1 - side])
             return Pair(tuple(src_ids), tuple(tokenizer.target.encode(texts[1 - side])))
 
-        return cls((way(0), way(1)))
+        return cls((pair_from(0), pair_from(1)))
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -99,7 +99,7 @@ def find_anchors(
     bundle: Path,
     pairs: Sequence[Sequence[str]],
     directions: Sequence[tuple[str, ...]],
-    told: Callable[[int], None] = lambda _done: None,
+    on_progress: Callable[[int], None] = lambda _done: None,
 ) -> Anchors:
     """Run a bundle's graph on a text and record the attention at its anchors.
 
@@ -107,7 +107,7 @@ def find_anchors(
         bundle: folder of a bundle.
         pairs: sentences in the languages of the first direction, the source first.
         directions: source and target language, of one direction or of it and its reverse.
-        told: called at intervals with the number of pairs done in all directions.
+        on_progress: called at intervals with the number of pairs done in all directions.
 
     Raises:
         TooFewAnchors: there are too few for a choice.
@@ -131,7 +131,7 @@ def find_anchors(
             for example, own_attention in zip(chunk[group], attention, strict=True):
                 anchors += example.look(own_attention)
         done += len(chunk)
-        told(done)
+        on_progress(done)
     if len(anchors) < _FEWEST_ANCHORS:
         raise TooFewAnchors(
             f"the text has {len(anchors)} anchors, words that are spelt alike on both sides, less "

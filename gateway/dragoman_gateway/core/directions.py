@@ -71,10 +71,10 @@ class Directions:
             InvalidInput: the message names the languages, and the available directions.
         """
         if self._usual is None:
-            asked = f" from {brief(self._named[0])}" if self._named[0] else ""
-            asked += f" into {brief(self._named[1])}" if self._named[1] else ""
+            requested = f" from {brief(self._named[0])}" if self._named[0] else ""
+            requested += f" into {brief(self._named[1])}" if self._named[1] else ""
             known = ", ".join(map("-".join, self._all))
-            message = f"the server does not translate{asked}: it translates {known}"
+            message = f"the server does not translate{requested}: it translates {known}"
             raise InvalidInput(message, "language")
 
     def of(self, text: str) -> Direction | None:

@@ -158,11 +158,11 @@ async def translate_segments(
     parts = [indices for indices in (plain, marked) if indices]
     try:
         async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(ask_for(indices)) for indices in parts]
+            tasks = [group.create_task(ask_for(indices)) for indices in parts]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     answers: dict[int, Answer] = {}
-    for indices, task in zip(parts, asked, strict=True):
+    for indices, task in zip(parts, tasks, strict=True):
         answers.update(zip(indices, task.result(), strict=True))
     return [answers[index] for index in range(len(texts))]
 

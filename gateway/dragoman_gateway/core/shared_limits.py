@@ -132,18 +132,18 @@ class RedisRateLimiter:
         self, caller: Caller, characters: int, month: str, month_used: int
     ) -> LimitStatus:
         """See `RateLimiter`."""
-        asked = self._kept(self._taken(caller, characters, month, month_used))
+        taking = self._kept(self._taken(caller, characters, month, month_used))
         try:
-            return await asyncio.shield(asked)
+            return await asyncio.shield(taking)
         except asyncio.CancelledError:
             # Redis may have counted the request, so its lease must be ended.
-            self._kept(self._undo(asked, caller, month, characters))
+            self._kept(self._undo(taking, caller, month, characters))
             raise
 
     async def _undo(
-        self, asked: asyncio.Task[LimitStatus], caller: Caller, month: str, characters: int
+        self, taking: asyncio.Task[LimitStatus], caller: Caller, month: str, characters: int
     ) -> None:
-        status = await asked
+        status = await taking
         if not status.refused:
             await self.give_back(caller, status, month, characters)
 

@@ -90,7 +90,7 @@ async def translate_texts(
     Raises:
         GatewayError: the request failed.
     """
-    asked = gateway.translations.translate_admitted
+    translate_admitted = gateway.translations.translate_admitted
 
     async def options_of(src: str) -> dict[str, Any]:
         return await options_of_source(
@@ -101,7 +101,7 @@ async def translate_texts(
         options = await options_of(src)
         if how.split == "nonewlines":
             lines = [LineBreaks.of(text) for text in these]
-            translations = await asked(caller, [line.line for line in lines], options)
+            translations = await translate_admitted(caller, [line.line for line in lines], options)
             return [
                 line.put_into(translation.text) if line.breaks else translation.text
                 for line, translation in zip(lines, translations, strict=True)
@@ -109,9 +109,13 @@ async def translate_texts(
         if how.split == "0":
             # A text that is too long for one sentence is split below; other errors recur there.
             with contextlib.suppress(InvalidInput):
-                translations = await asked(caller, these, options | {"split_sentences": False})
+                translations = await translate_admitted(
+                    caller, these, options | {"split_sentences": False}
+                )
                 return [translation.text for translation in translations]
-        return [translation.text for translation in await asked(caller, these, options)]
+        return [
+            translation.text for translation in await translate_admitted(caller, these, options)
+        ]
 
     async def translate_marked_texts(
         marked_texts: MarkedTexts, these: Sequence[MarkedText], src: str

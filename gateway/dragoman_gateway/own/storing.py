@@ -237,9 +237,9 @@ def read_terms(request: GatewayRequest) -> dict[str, str]:
 
 def _written(entries: Mapping[str, str], accept: str) -> Response:
     kinds = [kind.partition(";")[0].strip().lower() for kind in accept.split(",")]
-    wanted = next((kind for kind in kinds if kind in _FORMS), JSON)
-    content = format_glossary(entries, _FORMS[wanted])
-    return Response(content, headers=NO_STORE, media_type=wanted)
+    media_type = next((kind for kind in kinds if kind in _FORMS), JSON)
+    content = format_glossary(entries, _FORMS[media_type])
+    return Response(content, headers=NO_STORE, media_type=media_type)
 
 
 def _ids(given: Any) -> list[str]:

@@ -38,11 +38,11 @@ class StaticFile:
     packed: bytes
     tag: str
 
-    def answer(self, asked: Headers, headers: dict[str, str]) -> Response:
+    def answer(self, request_headers: Headers, headers: dict[str, str]) -> Response:
         """Returns the file, or 304 if the browser has it already.
 
         Args:
-            asked: headers of the request.
+            request_headers: headers of the request.
             headers: additional headers of the answer.
         """
         # Browsers revalidate each time, so that all files are of the same version after an upgrade.
@@ -52,9 +52,9 @@ class StaticFile:
             "Vary": "Accept-Encoding",
             **headers,
         }
-        if _matches(asked.get("if-none-match", ""), self.tag):
+        if _matches(request_headers.get("if-none-match", ""), self.tag):
             return Response(status_code=304, headers=headers)
-        if _takes_gzip(asked.get("accept-encoding", "")):
+        if _takes_gzip(request_headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
             return Response(self.packed, headers=headers, media_type=self.media_type)
         return Response(self.content, headers=headers, media_type=self.media_type)
