@@ -41,8 +41,8 @@ def find_chromium() -> Path | None:
         return Path(named)
     if CHROMIUM.exists():
         return CHROMIUM
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    return Path(found) if found else None
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    return Path(program) if program else None
 
 
 class DocumentChanged(Exception):
@@ -226,20 +226,20 @@ class Page:
             self._note(answer)
 
     def _note(self, message: dict[str, Any]) -> None:
-        method, told = message.get("method"), message.get("params", {})
-        if method == "Page.lifecycleEvent" and told["name"] == "load":
-            self._loaded.add(told["loaderId"])
+        method, params = message.get("method"), message.get("params", {})
+        if method == "Page.lifecycleEvent" and params["name"] == "load":
+            self._loaded.add(params["loaderId"])
         elif method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(params["request"]["url"])
         elif method == "Network.loadingFailed":
-            self.blocked.append(told.get("blockedReason", told["errorText"]))
+            self.blocked.append(params.get("blockedReason", params["errorText"]))
         elif method == "Runtime.exceptionThrown":
-            self.complaints.append(str(told["exceptionDetails"]))
+            self.complaints.append(str(params["exceptionDetails"]))
         elif method == "Runtime.executionContextCreated":
-            context = told["context"]
+            context = params["context"]
             self._contexts[context["auxData"]["frameId"]] = context["id"]
         elif method == "Log.entryAdded":
-            self.complaints.append(told["entry"]["text"])
+            self.complaints.append(params["entry"]["text"])
 
     def _receive(self, of: str = "an event") -> dict[str, Any]:
         while b"\0" not in self._buffer:

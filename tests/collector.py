@@ -65,11 +65,11 @@ class Collector(ThreadingHTTPServer):
         deadline = time.monotonic() + _WAIT_S
         with self._changed:
             while True:
-                found = [one for one in self.spans if one.trace_id == trace_id]
-                if {one.name for one in found}.issuperset(names):
-                    return found
+                spans = [span for span in self.spans if span.trace_id == trace_id]
+                if {span.name for span in spans}.issuperset(names):
+                    return spans
                 left_s = deadline - time.monotonic()
-                assert left_s > 0, [one.name for one in found]
+                assert left_s > 0, [span.name for span in spans]
                 self._changed.wait(left_s)
 
 
@@ -92,47 +92,50 @@ def _of_json(written: dict[str, Any]) -> list[Span]:
     return [
         Span(
             _attributes_of_json(of_resource["resource"])["service.name"],
-            one["name"],
-            one["traceId"],
-            one["spanId"],
-            one.get("parentSpanId", ""),
-            int(one["startTimeUnixNano"]),
-            int(one["endTimeUnixNano"]),
-            _attributes_of_json(one),
-            one.get("status", {}).get("code", 0) == 2,
+            span["name"],
+            span["traceId"],
+            span["spanId"],
+            span.get("parentSpanId", ""),
+            int(span["startTimeUnixNano"]),
+            int(span["endTimeUnixNano"]),
+            _attributes_of_json(span),
+            span.get("status", {}).get("code", 0) == 2,
         )
         for of_resource in written["resourceSpans"]
         for of_scope in of_resource["scopeSpans"]
-        for one in of_scope["spans"]
+        for span in of_scope["spans"]
     ]
 
 
 def _attributes_of_json(holder: dict[str, Any]) -> dict[str, Any]:
-    found = {}
-    for one in holder.get("attributes", ()):
-        ((kind, value),) = one["value"].items()
-        found[one["key"]] = _VALUES[kind](value)
-    return found
+    attributes = {}
+    for attribute in holder.get("attributes", ()):
+        ((kind, value),) = attribute["value"].items()
+        attributes[attribute["key"]] = _VALUES[kind](value)
+    return attributes
 
 
 def _of_protobuf(body: bytes) -> list[Span]:
     return [
         Span(
             _attributes(of_resource.resource.attributes)["service.name"],
-            one.name,
-            one.trace_id.hex(),
-            one.span_id.hex(),
-            one.parent_span_id.hex(),
-            one.start_time_unix_nano,
-            one.end_time_unix_nano,
-            _attributes(one.attributes),
-            one.status.code == 2,
+            span.name,
+            span.trace_id.hex(),
+            span.span_id.hex(),
+            span.parent_span_id.hex(),
+            span.start_time_unix_nano,
+            span.end_time_unix_nano,
+            _attributes(span.attributes),
+            span.status.code == 2,
         )
         for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans
         for of_scope in of_resource.scope_spans
-        for one in of_scope.spans
+        for span in of_scope.spans
     ]
 
 
 def _attributes(given: Any) -> dict[str, Any]:
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in given}
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+        for attribute in given
+    }

@@ -66,18 +66,18 @@ def _described(method: str, path: str) -> dict[str, Any] | None:
     for pattern, methods in document().items():
         as_regex = re.sub(r"\{[^}]+\}", "[^/]+", pattern)
         if re.fullmatch(as_regex, path) and method.lower() in methods:
-            found: dict[str, Any] = methods[method.lower()]
-            return found
+            operation: dict[str, Any] = methods[method.lower()]
+            return operation
     return None
 
 
 def _closed(schema: Any) -> Any:
     """A schema that accepts only the properties that it names."""
     if isinstance(schema, list):
-        return [_closed(one) for one in schema]
+        return [_closed(child) for child in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {name: _closed(one) for name, one in schema.items()}
+    closed = {name: _closed(child) for name, child in schema.items()}
     if "properties" in schema:
         closed.setdefault("additionalProperties", False)
     return closed
@@ -86,18 +86,18 @@ def _closed(schema: Any) -> Any:
 @cache
 def document() -> dict[str, Any]:
     """Schemas by path, method, status and media type."""
-    found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
-    return found
+    openapi: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    return openapi
 
 
 def reduced(published: dict[str, Any]) -> dict[str, Any]:
     """The part of the document that is kept here."""
-    found: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
     for path, methods in published["paths"].items():
         if _SERVED.match(path):
             for method in _METHODS & methods.keys():
                 answers = _inline(methods[method]["responses"], published)
-                found.setdefault(path, {})[method] = {
+                paths.setdefault(path, {})[method] = {
                     status: {
                         media_type: content.get("schema", {})
                         for media_type, content in answer.get("content", {}).items()
@@ -105,15 +105,15 @@ def reduced(published: dict[str, Any]) -> dict[str, Any]:
                     for status, answer in answers.items()
                     if status < "400"
                 }
-    _add_entry_counts(found)
-    entries = found["/v3/glossaries/{glossary_id}/entries"]["get"]["200"]
+    _add_entry_counts(paths)
+    entries = paths["/v3/glossaries/{glossary_id}/entries"]["get"]["200"]
     # The document has one dictionary there; the service and its clients have a list of them.
     entries["application/json"] = {
         "type": "object",
         "required": ["dictionaries"],
         "properties": {"dictionaries": {"type": "array", "items": entries["application/json"]}},
     }
-    return found
+    return paths
 
 
 def _add_entry_counts(part: Any) -> None:
@@ -128,14 +128,14 @@ def _add_entry_counts(part: Any) -> None:
 def _inline(part: Any, whole: dict[str, Any]) -> Any:
     """A part of the document without references and prose."""
     if isinstance(part, list):
-        return [_inline(one, whole) for one in part]
+        return [_inline(child, whole) for child in part]
     if not isinstance(part, dict):
         return part
     if "$ref" in part:
-        found: Any = whole
+        target: Any = whole
         for name in part["$ref"].split("/")[1:]:
-            found = found[name]
-        return _inline(found, whole)
+            target = target[name]
+        return _inline(target, whole)
     return {
         name: _inline(value, whole)
         for name, value in part.items()

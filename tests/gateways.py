@@ -108,7 +108,7 @@ class RunningGateway:
             fields: further ones of the form.
         """
         head = "--x\r\nContent-Disposition: form-data; name="
-        parts = [f'{head}"{one}"\r\n\r\n{value}\r\n' for one, value in (fields or {}).items()]
+        parts = [f'{head}"{name}"\r\n\r\n{value}\r\n' for name, value in (fields or {}).items()]
         parts.append(f'{head}"file"; filename="{name}"\r\n\r\n{content}\r\n--x--\r\n')
         kind = {"Content-Type": "multipart/form-data; boundary=x"}
         return self.post(path, "".join(parts).encode(), headers=kind)
@@ -185,10 +185,10 @@ def _wait_until_ready(running: RunningGateway) -> None:
         for line in [*running.log]:
             if line.startswith("riva: "):
                 running.riva = line.partition("//")[2]
-            if found := _READY.match(line):
+            if match := _READY.match(line):
                 running.url, running.port = (
-                    found[1].replace("localhost", "127.0.0.1"),
-                    int(found[2]),
+                    match[1].replace("localhost", "127.0.0.1"),
+                    int(match[2]),
                 )
                 return
         time.sleep(0.02)

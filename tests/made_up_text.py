@@ -38,16 +38,16 @@ class Domain:
     def sentences(self, number: int, seed: int) -> list[Pair]:
         """Random distinct sentences with their translations; the domain must have enough."""
         generator = random.Random(seed)
-        found: dict[str, str] = {}
-        while len(found) < number:
+        pairs: dict[str, str] = {}
+        while len(pairs) < number:
             x, y = generator.sample(self.things, 2)
             do, count = generator.choice(self.actions), generator.randint(2, _MOST)
             english, german = generator.choice(self.templates)
             en = english.format(x=x[0], y=y[0], do=do[0], n=count)
-            found[en] = _capital(
+            pairs[en] = _capital(
                 german.format(do=do[1], n=count, **_cases("x", x), **_cases("y", y))
             )
-        return list(found.items())
+        return list(pairs.items())
 
 
 def _cases(name: str, thing: tuple[str, str, str]) -> dict[str, str]:

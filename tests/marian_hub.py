@@ -135,8 +135,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(sent[middle:])
 
     def _begin(self, tag: str) -> int:
-        wanted = self.headers["Range"] if self.headers["If-Range"] == tag else None
-        return int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        requested = self.headers["Range"] if self.headers["If-Range"] == tag else None
+        return int(requested.removeprefix("bytes=").removesuffix("-")) if requested else 0
 
     def _answer(self, status: int, **headers: str) -> None:
         self.send_response(status)

@@ -121,21 +121,23 @@ def as_marian(model: Any, src_ids: Ids, limit: int, beam: int) -> tuple[int, ...
             best = (before[:, None] + log_probs).flatten().topk(width)
             candidates = [
                 (score, [*live[index // log_probs.size(1)][1], index % log_probs.size(1)])
-                for score, index in zip(*(one.tolist() for one in best), strict=True)
+                for score, index in zip(*(tensor.tolist() for tensor in best), strict=True)
             ]
             is_last = step == limit - 1
-            ended += [one for one in candidates if is_last or one[1][-1] == END_ID]
-            live = [one for one in candidates if one[1][-1] != END_ID]
+            ended += [
+                candidate for candidate in candidates if is_last or candidate[1][-1] == END_ID
+            ]
+            live = [candidate for candidate in candidates if candidate[1][-1] != END_ID]
             width = len(live)
             if not live:
                 break
-    _, ids = max(ended, key=lambda one: one[0])
+    _, ids = max(ended, key=lambda candidate: candidate[0])
     return tuple(token for token in ids[1:] if token != END_ID)
 
 
 def record() -> None:
     """Write the file."""
-    found = {}
+    recording = {}
     for kind, student in KINDS.items():
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
@@ -150,9 +152,9 @@ def record() -> None:
                 ]
                 for beam in BEAMS
             }
-            found[kind] = {"model_sha256": sha256_of(folder), "lines": lines}
+            recording[kind] = {"model_sha256": sha256_of(folder), "lines": lines}
         print(kind, len(sources))
-    FILE.write_text(json.dumps(found, indent=1) + "\n", "ascii")
+    FILE.write_text(json.dumps(recording, indent=1) + "\n", "ascii")
 
 
 def _clear_lines(folder: Path, student: Student) -> Iterator[Ids]:
@@ -183,13 +185,13 @@ def _searched(model: Any, ids: Ids, limit: int) -> tuple[list[tuple[int, ...]], 
     """The translations by each beam width, and the scores [T, V] along the first one."""
     import torch
 
-    found = [as_marian(model, ids, limit, beam) for beam in BEAMS]
+    outputs = [as_marian(model, ids, limit, beam) for beam in BEAMS]
     src = torch.tensor([ids])
     keep_mask = torch.ones_like(src, dtype=torch.bool)
     with torch.no_grad():
-        read = torch.tensor([[BEGIN_ID, *found[0]]])
+        read = torch.tensor([[BEGIN_ID, *outputs[0]]])
         hidden = model.decode(read, model.encode(src, keep_mask), keep_mask)
-        return found, model.project(hidden)[0][:limit]
+        return outputs, model.project(hidden)[0][:limit]
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def sentences(number: int) -> tuple[list[str], list[str]]:
 def _every_sentence() -> tuple[list[str], list[str]]:
     if CORPORA.is_dir():
         pairs = read_pairs(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))[:MOST_SENTENCES]
-        return [one for one, _ in pairs], [other for _, other in pairs]
+        return [source for source, _ in pairs], [target for _, target in pairs]
     text = "\n".join(path.read_text("utf-8") for path in sorted(REPOSITORY.glob("docs/*.md")))
     lines = [line.strip() for line in text.splitlines() if line.strip()][:MOST_SENTENCES]
     altered = str.maketrans("aousy", "äöüßj")

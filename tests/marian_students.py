@@ -301,7 +301,7 @@ def lists_of(student: Student) -> list[list[int]]:
 
 def write_lists(path: Path, lists: Sequence[Sequence[int]], first: int) -> None:
     """Write a model's shortlists."""
-    ids = np.array([token_id for one in lists for token_id in one], "<u4")
+    ids = np.array([token_id for row in lists for token_id in row], "<u4")
     begins = np.cumsum([0, *map(len, lists)]).astype("<u8")
     body = struct.pack("<4Q", first, 50, len(begins), len(ids)) + begins.tobytes() + ids.tobytes()
     path.write_bytes(struct.pack("<2Q", 0xF11A48D5013417F5, checksum(body)) + body)

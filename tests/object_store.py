@@ -70,5 +70,7 @@ def _wait_for(address: str) -> None:
 
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as opened:
-        found = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in found]
+        listeners = [
+            opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [listener.getsockname()[1] for listener in listeners]

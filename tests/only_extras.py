@@ -30,17 +30,17 @@ _OF_PROJECT |= {"dragoman_serving"}
 _OF_CLIENT = {"dragoman_client", "dragoman_options", "dragoman_load_test"}
 
 
-def distributions(name: str, extras: Iterable[str], found: set[tuple[str, ...]]) -> set[str]:
+def distributions(name: str, extras: Iterable[str], visited: set[tuple[str, ...]]) -> set[str]:
     """Names of all direct and indirect requirements of a distribution, and its own."""
     for requirement in map(Requirement, _required(name, tuple(extras))):
         marker = requirement.marker
         if marker and not any(marker.evaluate({"extra": extra}) for extra in (*extras, "")):
             continue
         key = (str(canonicalize_name(requirement.name)), *sorted(requirement.extras))
-        if key not in found:
-            found.add(key)
-            distributions(key[0], key[1:], found)
-    return {name, *(key[0] for key in found)}
+        if key not in visited:
+            visited.add(key)
+            distributions(key[0], key[1:], visited)
+    return {name, *(key[0] for key in visited)}
 
 
 def _required(name: str, extras: tuple[str, ...]) -> list[str]:
@@ -71,13 +71,13 @@ class _Only:
 
 def hide_all_but(extras: list[str]) -> None:
     """Prevent the import of modules that neither the project nor these extras require."""
-    wanted = distributions("dragoman", extras, set())
-    hidden = set() if "dragoman-client" in wanted else set(_OF_CLIENT)
+    required = distributions("dragoman", extras, set())
+    hidden = set() if "dragoman-client" in required else set(_OF_CLIENT)
     for module, owners in packages_distributions().items():
-        if not wanted & {str(canonicalize_name(owner)) for owner in owners}:
+        if not required & {str(canonicalize_name(owner)) for owner in owners}:
             hidden.add(module)
     hidden -= sys.stdlib_module_names | _OF_PROJECT
-    if "dragoman-client" in wanted:
+    if "dragoman-client" in required:
         hidden -= _OF_CLIENT
     sys.meta_path[:] = [_Only(finder, hidden) for finder in sys.meta_path]
 

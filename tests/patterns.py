@@ -77,12 +77,12 @@ def usages(skipped: Mapping[tuple[str, str], str | None]) -> list[Usage]:
     """
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     faults: list[str] = []
-    found: list[Usage] = []
+    collected: list[Usage] = []
     for path in paths:
         if "re" in path.read_text(encoding="utf-8"):
-            found += _Module(path, skipped, faults).usages()
+            collected += _Module(path, skipped, faults).usages()
     assert not faults, "\n".join(faults)
-    return found
+    return collected
 
 
 @dataclass

@@ -17,11 +17,11 @@ def bound_for(folders: Sequence[Path], count: int, own_bytes: int) -> int:
     most = 0
     for _ in range(8):  # their memory depends on the limit
         takes = [
-            measure(one.folder, one.manifest, bounded(settings, one.manifest, most))
-            for one in read_bundles(folders)
+            measure(bundle.folder, bundle.manifest, bounded(settings, bundle.manifest, most))
+            for bundle in read_bundles(folders)
         ]
-        most = count * max(one.loaded_bytes for one in takes)
-        most += max(one.loading_bytes for one in takes)
+        most = count * max(size.loaded_bytes for size in takes)
+        most += max(size.loading_bytes for size in takes)
     return own_bytes + most
 
 

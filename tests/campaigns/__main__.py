@@ -56,9 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes = [_run(name, plan) for name in given.names or SUBJECTS]
     print(table(outcomes))
     if given.json is not None:
-        found = {"seed": plan.seed, "subjects": [outcome.as_json() for outcome in outcomes]}
-        given.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    broken = [(one.subject, bound) for one in outcomes for bound in one.broken(not plan.short)]
+        report = {"seed": plan.seed, "subjects": [outcome.as_json() for outcome in outcomes]}
+        given.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    broken = [
+        (outcome.subject, bound) for outcome in outcomes for bound in outcome.broken(not plan.short)
+    ]
     for subject, bound in broken:
         print(f"{subject}: {bound}", file=sys.stderr)
     return 1 if broken else 0

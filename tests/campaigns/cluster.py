@@ -74,8 +74,8 @@ def _capacity(traffic: Traffic, seconds: float) -> float:
     time.sleep(1)  # the first requests open connections
     begin_s = time.monotonic()
     time.sleep(seconds)
-    ended = [one.sent_s + one.took_s for one in list(traffic.sent)]
-    return sum(one >= begin_s for one in ended) / (time.monotonic() - begin_s)
+    ended = [request.sent_s + request.took_s for request in list(traffic.sent)]
+    return sum(end_s >= begin_s for end_s in ended) / (time.monotonic() - begin_s)
 
 
 def _none(_: Cluster, seconds: float) -> None:
@@ -85,21 +85,21 @@ def _none(_: Cluster, seconds: float) -> None:
 def _restart_all(cluster: Cluster, _: float) -> None:
     """A rolling restart of the servers and, at the same time, of the gateways."""
     for server, gateway in itertools.zip_longest(list(cluster.servers), list(cluster.gateways)):
-        old = [one for one in (server, gateway) if one is not None]
+        old = [address for address in (server, gateway) if address is not None]
         cluster.start_servers(1)
         if gateway is not None:
             cluster.start_gateways(1)
         cluster.leave(*old)
-        for one in old:
-            cluster.stop(one)
+        for address in old:
+            cluster.stop(address)
 
 
 def _scale(cluster: Cluster, seconds: float) -> None:
     """Three servers to one, to three."""
     removed = list(cluster.servers)[1:]
     cluster.leave(*removed)
-    for one in removed:
-        cluster.stop(one)
+    for address in removed:
+        cluster.stop(address)
     time.sleep(seconds)
     cluster.start_servers(len(removed))
     time.sleep(seconds)
@@ -178,12 +178,12 @@ def _judge_spread(outcome: Outcome, cluster: Cluster, traffic: Traffic, requests
 
 
 def _judge(outcome: Outcome, phase: Phase, sent: Sequence[Sent]) -> None:
-    good = [one.took_s for one in sent if not one.fault]
-    faults = [one for one in sent if one.fault]
-    wrong = [one for one in faults if one.fault.startswith(WRONG)]
-    cut = [one for one in faults if one.fault.startswith(CUT)]
-    failed = [one for one in faults if one not in wrong and one not in cut]
-    once = [one for one in failed if one.kind.endswith(WITHOUT_RETRIES)]
+    good = [request.took_s for request in sent if not request.fault]
+    faults = [request for request in sent if request.fault]
+    wrong = [request for request in faults if request.fault.startswith(WRONG)]
+    cut = [request for request in faults if request.fault.startswith(CUT)]
+    failed = [request for request in faults if request not in wrong and request not in cut]
+    once = [request for request in failed if request.kind.endswith(WITHOUT_RETRIES)]
     outcome.wrong += len(wrong)
     outcome.lost += len(failed) - len(once)
     outcome.figures[phase.name] = {
@@ -196,10 +196,18 @@ def _judge(outcome: Outcome, phase: Phase, sent: Sequence[Sent]) -> None:
         "p50, s": percentile(good, 0.5),
         "p99, s": percentile(good, 0.99),
         "longest, s": max(good, default=0.0),
-        "errors": sorted({f"{one.kind}: {one.fault}" for one in failed + cut}),
+        "errors": sorted({f"{request.kind}: {request.fault}" for request in failed + cut}),
     }
     at_s = phase.broken_s
-    allowed = [one for one in faults if at_s and one.sent_s <= at_s <= one.sent_s + one.took_s]
-    excess = len(cut) + len(once) - len([one for one in allowed if one in cut or one in once])
+    allowed = [
+        request
+        for request in faults
+        if at_s and request.sent_s <= at_s <= request.sent_s + request.took_s
+    ]
+    excess = (
+        len(cut)
+        + len(once)
+        - len([request for request in allowed if request in cut or request in once])
+    )
     name = "failed that were not in flight" if at_s else "failed without retries, or cut"
     outcome.bounds.append(Bound(f"{phase.name}: {name}", excess, 0))

@@ -74,11 +74,11 @@ class Place:
     def parts(self, output: str) -> list[str]:
         """The finished chunks in a folder of outputs, and the files in which they were joined."""
         below = fs.FileSelector(f"{self.folder}/{output}", recursive=True, allow_not_found=True)
-        found = self.files.get_file_info(below)
+        infos = self.files.get_file_info(below)
         return sorted(
-            one.path
-            for one in found
-            if one.is_file and one.extension == "parquet" and one.base_name[0].isdigit()
+            info.path
+            for info in infos
+            if info.is_file and info.extension == "parquet" and info.base_name[0].isdigit()
         )
 
     def read(self, output: str) -> pyarrow.Table:
@@ -122,20 +122,20 @@ class ProcessorTime(Background):
 
 def _stat() -> dict[int, list[str]]:
     """The fields of each process after its name."""
-    found = {}
+    fields = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             text = path.read_text(encoding="utf-8", errors="replace")
-            found[int(path.parent.name)] = text.rpartition(")")[2].split()
-    return found
+            fields[int(path.parent.name)] = text.rpartition(")")[2].split()
+    return fields
 
 
 def _family(fields: Mapping[int, Sequence[str]], roots: set[int]) -> set[int]:
     """The living processes among some and their descendants."""
-    found = set(roots)
-    while more := {pid for pid, of in fields.items() if int(of[_PARENT]) in found} - found:
-        found |= more
-    return found & fields.keys()
+    pids = set(roots)
+    while more := {pid for pid, of in fields.items() if int(of[_PARENT]) in pids} - pids:
+        pids |= more
+    return pids & fields.keys()
 
 
 class Run:
@@ -193,30 +193,30 @@ class Run:
     def _done(self) -> int:
         """Number of finished chunks; on the disk, those of a finished file are joined."""
         parts = self._place.parts("ray")
-        return sum(1 if ".parts/" in one else self._file_chunks for one in parts)
+        return sum(1 if ".parts/" in path else self._file_chunks for path in parts)
 
 
 @contextlib.contextmanager
 def _ray() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    found = Cluster(
+    cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
     )
     try:
-        yield found
+        yield cluster
     finally:
-        found.shutdown()
+        cluster.shutdown()
 
 
 def _actors() -> list[int]:
     """Processes of actors that translate."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if path.read_bytes().startswith(b"ray::Map"):
-                found.append(int(path.parent.name))
-    return found
+                pids.append(int(path.parent.name))
+    return pids
 
 
 def corpus(texts: Sequence[str], rows: int) -> pyarrow.Table:
@@ -228,14 +228,14 @@ def corpus(texts: Sequence[str], rows: int) -> pyarrow.Table:
     return pyarrow.table({"id": [f"id-{row}" for row in range(rows)], "text": chosen})
 
 
-def judge(outcome: Outcome, where: str, found: pyarrow.Table, whole: pyarrow.Table) -> None:
+def judge(outcome: Outcome, where: str, output: pyarrow.Table, whole: pyarrow.Table) -> None:
     """Compare rows with those of one process."""
-    before, after = whole.column("id").to_pylist(), found.column("id").to_pylist()
+    before, after = whole.column("id").to_pylist(), output.column("id").to_pylist()
     by_id = {row["id"]: row for row in whole.to_pylist()}
     outcome.lost += len(set(before) - set(after))
-    outcome.wrong += sum(row != by_id.get(row["id"]) for row in found.to_pylist())
+    outcome.wrong += sum(row != by_id.get(row["id"]) for row in output.to_pylist())
     outcome.bounds.append(Bound(f"{where}: rows more than once", len(after) - len({*after}), 0))
-    errors = sum(error is not None for error in found.column("error").to_pylist())
+    errors = sum(error is not None for error in output.column("error").to_pylist())
     outcome.figures[f"{where}: rows with an error"] = errors
 
 
@@ -252,10 +252,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcome, start_s = Outcome("corpus", requests=given.rows), time.monotonic()
     os.environ.update(CREDENTIALS)
     with tempfile.TemporaryDirectory() as folder, object_store(Path(folder)) as endpoint:
-        disk = Place(fs.LocalFileSystem(), f"{folder}/disk", lambda one: f"{folder}/disk/{one}")
+        disk = Place(fs.LocalFileSystem(), f"{folder}/disk", lambda name: f"{folder}/disk/{name}")
         query = f"?endpoint_override={endpoint}&scheme=http"
         s3 = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", allow_bucket_creation=True)
-        store = Place(s3, "corpus", lambda one: f"s3://corpus/{one}{query}")
+        store = Place(s3, "corpus", lambda name: f"s3://corpus/{name}{query}")
         disk.write(rows)
         store.write(rows)
         alone_s = _timed(Run(disk, file_chunks, given.bundle).whole)

@@ -87,7 +87,7 @@ def _suffer(
         time.sleep(_NOTICED_S)
         outcome.hangs += server.revive(_BACK_S) is not None
         loads.append(pool.submit(mixed, ports, _CLIENTS, _LEAD_S, _DEADLINE_S, seed + 1))
-        records = [record for one in loads for record in one.result()]
+        records = [record for future in loads for record in future.result()]
     outcome.requests += len(records) + prober.requests
     outcome.crashes += max(0, server.crashes - crashes - kills)
     outcome.hangs += sum(record.is_hung for record in records)
@@ -97,7 +97,9 @@ def _suffer(
     outcome.figures[name] = {
         "requests": len(records),
         "answered": sum(record.is_ok for record in records),
-        "p99 of the answered, s": percentile([one.took_s for one in records if one.is_ok], 0.99),
+        "p99 of the answered, s": percentile(
+            [record.took_s for record in records if record.is_ok], 0.99
+        ),
         "longest, s": max(record.took_s for record in records),
         "outage, s": prober.longest_outage_s,
         "restarts": server.crashes - crashes,
@@ -123,11 +125,11 @@ def _slow_readers(server: CampaignServer) -> None:
     message = Work(server.grpc_port, "light", _DEADLINE_S).message(range(50))
     call = http2.call((SERVICE + "ModelInfer").encode(), message, settings=window)
     body = b'{"text_input": "%s", "split_sentences": true}' % (b"I am at home. " * 100)
-    asked = b"POST /v2/models/translate_stream/generate_stream HTTP/1.1\r\nHost: x\r\n"
-    asked += b"Content-Length: %d\r\n\r\n" % len(body) + body
+    request = b"POST /v2/models/translate_stream/generate_stream HTTP/1.1\r\nHost: x\r\n"
+    request += b"Content-Length: %d\r\n\r\n" % len(body) + body
     with contextlib.ExitStack() as stack:
         for number in range(_SLOW_READERS):
-            port, sent = ((server.grpc_port, call), (server.http_port, asked))[number % 2]
+            port, sent = ((server.grpc_port, call), (server.http_port, request))[number % 2]
             client = stack.enter_context(socket.socket())
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             client.connect(("127.0.0.1", port))

@@ -65,11 +65,11 @@ def _fuzz_relay(
     _compile([*flags, *_sources(_RELAY), *_FUZZER, "-pthread", "-o", str(program)])
     command = [str(program), str(rounds), str(seed), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
-    found = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
-    outcome.figures[name] = found
-    outcome.requests += found.get("frames", 0)
-    outcome.lost += abs(found.get("requests", 0) - found.get("released", 0))
-    outcome.lost += abs(found.get("responses", 0) - found.get("sent", 0))
+    report = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
+    outcome.figures[name] = report
+    outcome.requests += report.get("frames", 0)
+    outcome.lost += abs(report.get("requests", 0) - report.get("released", 0))
+    outcome.lost += abs(report.get("responses", 0) - report.get("sent", 0))
     _note(outcome, name, done)
 
 
@@ -97,10 +97,10 @@ def _test_library(outcome: Outcome, folder: Path) -> None:
 
 def _environment(folder: Path) -> dict[str, str]:
     """Python is not built with the sanitizer, so its library must be loaded first."""
-    found = (_output(["gcc", f"-print-file-name={name}"]) for name in _LIBRARIES)
+    paths = (_output(["gcc", f"-print-file-name={name}"]) for name in _LIBRARIES)
     return {
         **os.environ,
-        "LD_PRELOAD": " ".join(found),
+        "LD_PRELOAD": " ".join(paths),
         # Python never frees some of its memory, and PyTorch changes the order of libraries.
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:verify_asan_link_order=0",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -130,7 +130,7 @@ def _output(command: list[str]) -> str:
 def _extension(name: str) -> Extension:
     libraries = runpy.run_path(str(_ROOT / "build_backend/libraries.py"))
     extensions: list[Extension] = libraries["extensions"](platform.machine(), development=True)
-    return next(one for one in extensions if one.name == name)
+    return next(extension for extension in extensions if extension.name == name)
 
 
 def _sources(name: str) -> list[str]:

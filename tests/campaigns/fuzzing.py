@@ -44,7 +44,7 @@ def fuzz(
     with Prober(server.http_port) as prober, ThreadPoolExecutor(_THREADS) as threads:
         for begin in range(0, count, BATCH):
             seeds = (f"{seed} {number}" for number in range(begin, begin + BATCH))
-            ends.update(threads.map(lambda one: send(Random(one)), seeds))
+            ends.update(threads.map(lambda seed: send(Random(seed)), seeds))
             if not good_answer(server.http_port):
                 outcome.wrong += 1
                 server.revive(_BACK_S)

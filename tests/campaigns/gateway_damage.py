@@ -191,11 +191,13 @@ def _quoted(text: Any, *_: Any) -> str:
 
 
 def _flat(fields: Mapping[str, Any]) -> list[tuple[str, str | bytes]]:
-    found: list[tuple[str, str | bytes]] = []
+    parts: list[tuple[str, str | bytes]] = []
     for name, value in fields.items():
-        for one in value if isinstance(value, list) else [value]:
-            found.append((name, one if isinstance(one, str | bytes) else json.dumps(one)))
-    return found
+        for content in value if isinstance(value, list) else [value]:
+            parts.append(
+                (name, content if isinstance(content, str | bytes) else json.dumps(content))
+            )
+    return parts
 
 
 def _multipart(fields: Mapping[str, Any]) -> bytes:
@@ -212,13 +214,13 @@ def _multipart(fields: Mapping[str, Any]) -> bytes:
 def _sent(
     call: Call, path: str, body: bytes, media_type: str, headers: Sequence[str] = ()
 ) -> list[Step]:
-    lines = [one.encode("latin-1", errors="replace") for one in headers]
+    lines = [header.encode("latin-1", errors="replace") for header in headers]
     if media_type:
         lines.append(b"Content-Type: " + media_type.encode("latin-1"))
     raw = path.encode("latin-1", errors="replace").replace(b" ", b"%20")
     written = request("PATH", body, lines, method=call.method.encode())
     # The gateway's allowed host, unless a header is to name another.
-    host = b"" if any(one.startswith("Host") for one in headers) else b"Host: localhost\r\n"
+    host = b"" if any(header.startswith("Host") for header in headers) else b"Host: localhost\r\n"
     return [written.replace(b"PATH", raw, 1).replace(b"Host: x\r\n", host, 1)]
 
 
@@ -242,7 +244,7 @@ def _values(chance: Random) -> list[Step]:
 
 
 def _whole_bodies(chance: Random) -> list[Step]:
-    call = chance.choice([one for one in CALLS if one.method != "GET"])
+    call = chance.choice([candidate for candidate in CALLS if candidate.method != "GET"])
     depth = chance.choice((100, 10_000, 500_000))
     body = chance.choice(
         (
@@ -322,12 +324,12 @@ def _cut(chance: Random) -> list[Step]:
 
 
 def _pipelined(chance: Random) -> list[Step]:
-    found = b""
+    pipeline = b""
     for _ in range(chance.randrange(2, 8)):
         (whole,) = _values(chance)
         assert isinstance(whole, bytes)
-        found += whole
-    return [found, End.HALF_CLOSE]
+        pipeline += whole
+    return [pipeline, End.HALF_CLOSE]
 
 
 def _large_heads(chance: Random) -> list[Step]:

@@ -39,7 +39,7 @@ def run(plan: Plan) -> Outcome:
         outcome.before = server.usage()
         for begin in range(0, outcome.requests, _BATCH):
             seeds = [f"{plan.seed} {n}" for n in range(begin, begin + _BATCH)]
-            for kind, owed, status in threads.map(lambda one: _send(port, Random(one)), seeds):
+            for kind, owed, status in threads.map(lambda seed: _send(port, Random(seed)), seeds):
                 statuses[status] += 1
                 outcome.hangs += status == _HUNG
                 outcome.lost += owed and status == _NO_ANSWER
@@ -86,7 +86,7 @@ def is_right(port: int) -> bool:
 
 def _send(port: int, chance: Random) -> tuple[str, bool, int]:
     """Send a request: its kind, whether a response is required, and the status received."""
-    (kind,) = chance.choices(KINDS, [one.weight for one in KINDS])
+    (kind,) = chance.choices(KINDS, [kind.weight for kind in KINDS])
     steps = kind.make(chance)
     wait_s = _ANSWER_S if kind.is_whole else _UNOWED_S
     begin_s = time.monotonic()

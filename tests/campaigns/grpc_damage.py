@@ -91,8 +91,8 @@ def message(chance: Random, model: str | None = None) -> bytes:
         setattr(request.parameters[name], *chance.choice(_PARAMETER_VALUES))
     for _ in range(chance.choice((*[0] * 5, 1, 3))):
         request.outputs.add(name=chance.choice(("text_output", "output_tokens", "x", "")))
-    found = bytes(request.SerializeToString())
-    return mutated(chance, found) if model is None and chance.random() < 0.3 else found
+    encoded = bytes(request.SerializeToString())
+    return mutated(chance, encoded) if model is None and chance.random() < 0.3 else encoded
 
 
 def _add_input(request: service_pb2.ModelInferRequest, name: str, chance: Random) -> None:
@@ -120,8 +120,8 @@ def _content(chance: Random, datatype: str) -> bytes:
     length = len(text)
     if chance.random() < 0.25:
         length = chance.choice((length + 1, 0, 3, 2**31, 2**32 - 1, 2**32 - 4))
-    found = (struct.pack("<I", length) + text) * chance.choice((1, 1, 1, 1, 2, 3))
-    return found[: chance.randrange(len(found) + 1)] if chance.random() < 0.05 else found
+    content = (struct.pack("<I", length) + text) * chance.choice((1, 1, 1, 1, 2, 3))
+    return content[: chance.randrange(len(content) + 1)] if chance.random() < 0.05 else content
 
 
 def connection(chance: Random, body: bytes, method: str = SERVICE + "ModelInfer") -> bytes:
@@ -180,9 +180,9 @@ def _odd_frames(chance: Random, headers: bytes) -> list[bytes]:
             [frame(Type.HEADERS, 0, 3, headers), *[frame(Type.CONTINUATION, 0, 3, some)] * 200],
             [frame(Type.HEADERS, END_HEADERS, 1, some)],
             [
-                one
+                part
                 for number in many
-                for one in (
+                for part in (
                     frame(Type.HEADERS, END_HEADERS, number, headers),
                     frame(Type.RST_STREAM, 0, number, struct.pack(">I", 8)),
                 )

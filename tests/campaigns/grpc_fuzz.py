@@ -63,10 +63,10 @@ class _Attack:
 
     def send(self, chance: Random) -> Ended:
         """Send one damaged request, and wait for its end."""
-        ways = (self._unary, self._other, self._cancelled, self._stream, self._frames)
-        (way,) = chance.choices(ways, (55, 10, 8, 12, 15))
+        actions = (self._unary, self._other, self._cancelled, self._stream, self._frames)
+        (action,) = chance.choices(actions, (55, 10, 8, 12, 15))
         try:
-            return way(chance)
+            return action(chance)
         except grpc.RpcError as error:
             hung = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             return Ended.HUNG if hung else Ended.ANSWERED

@@ -91,5 +91,5 @@ def _in_flight(port: int) -> float:
     """Requests in progress in the gateway, without the one for its metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         metrics = answer.read().decode()
-    found = re.findall(r"^dragoman_gateway_requests_in_flight\S* (\S+)", metrics, re.MULTILINE)
-    return sum(map(float, found)) - 1
+    counts = re.findall(r"^dragoman_gateway_requests_in_flight\S* (\S+)", metrics, re.MULTILINE)
+    return sum(map(float, counts)) - 1

@@ -118,20 +118,20 @@ def json_body(chance: Random) -> bytes:
 
 def mutated(chance: Random, data: bytes) -> bytes:
     """Bytes with up to five changes: replaced, removed, inserted, repeated."""
-    found = bytearray(data)
+    mutant = bytearray(data)
     for _ in range(chance.randrange(1, 6)):
-        if not found:
+        if not mutant:
             break
-        at, how = chance.randrange(len(found)), chance.randrange(4)
+        at, how = chance.randrange(len(mutant)), chance.randrange(4)
         if how == 0:
-            found[at] = chance.randrange(256)
+            mutant[at] = chance.randrange(256)
         elif how == 1:
-            del found[at : at + chance.randrange(1, 8)]
+            del mutant[at : at + chance.randrange(1, 8)]
         elif how == 2:
-            found[at:at] = chance.randbytes(chance.randrange(1, 8))
+            mutant[at:at] = chance.randbytes(chance.randrange(1, 8))
         else:
-            found[at:at] = found[max(0, at - 20) : at]
-    return bytes(found)
+            mutant[at:at] = mutant[max(0, at - 20) : at]
+    return bytes(mutant)
 
 
 def _path(chance: Random) -> str:
@@ -164,8 +164,10 @@ def _deeply_nested(chance: Random) -> list[Step]:
 
 
 def _repeated_keys(chance: Random) -> list[Step]:
-    one, two = chance.sample(_VALUES, 2)
-    body = f'{{"text_input": "a", "text_input": "b", "beam_width": {one}, "beam_width": {two}}}'
+    first, second = chance.sample(_VALUES, 2)
+    body = (
+        f'{{"text_input": "a", "text_input": "b", "beam_width": {first}, "beam_width": {second}}}'
+    )
     return _post(chance, body.encode())
 
 
@@ -238,10 +240,10 @@ def _data(chance: Random) -> Any:
     if chance.random() < 0.4:
         return ["Good morning."]
     try:
-        found = json.loads(chance.choice(_VALUES + _TEXTS))
+        value = json.loads(chance.choice(_VALUES + _TEXTS))
     except ValueError:
         return "nan"
-    return "nan" if isinstance(found, float) and not math.isfinite(found) else found
+    return "nan" if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _wrong_length(chance: Random) -> list[Step]:

@@ -30,7 +30,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _send(port: int, chance: Random) -> Ended:
-    (kind,) = chance.choices(KINDS, [one.weight for one in KINDS])
+    (kind,) = chance.choices(KINDS, [kind.weight for kind in KINDS])
     steps = kind.make(chance)
     wait_s = _ANSWER_S if kind.is_whole else _UNOWED_S
     start = time.monotonic()
@@ -87,5 +87,5 @@ def is_complete(received: bytes) -> bool:
     fields = head.lower()
     if b"transfer-encoding: chunked" in fields:
         return body.endswith(b"0\r\n\r\n")
-    _, found, length = fields.partition(b"content-length:")
-    return bool(found) and len(body) >= int(length.split(b"\r\n")[0])
+    _, separator, length = fields.partition(b"content-length:")
+    return bool(separator) and len(body) >= int(length.split(b"\r\n")[0])

@@ -128,7 +128,7 @@ def _tokens() -> Target:
         tokenizer.decode(ids)
         tokenizer.decoded_pieces(ids)
         assert [piece.id for piece in tokenizer.pieces(text)] == ids
-        assert all(one.begin < one.end for one in known_literals(text))
+        assert all(literal.begin < literal.end for literal in known_literals(text))
         tag_spans(text)
         assert "".join(map("".join, split_sentences(text, "en"))) == text
 
@@ -159,9 +159,9 @@ def seeds(name: str) -> list[bytes]:
         ]
         return packed + [frame[5:] for frame in packed]
     if name == "manifest":
-        found = json.loads((_BUNDLE / FILE_NAME).read_text(encoding="utf-8"))
-        found["files"] = dict.fromkeys(found["files"], hashlib.sha256(b"").hexdigest())
-        return [json.dumps(found).encode()]
+        manifest = json.loads((_BUNDLE / FILE_NAME).read_text(encoding="utf-8"))
+        manifest["files"] = dict.fromkeys(manifest["files"], hashlib.sha256(b"").hexdigest())
+        return [json.dumps(manifest).encode()]
     if name == "options":
         return [
             b'{"glossary": "{\\"tea\\": \\"Tee\\"}", "suppress": ["Tee"], "beam_width": 4}',

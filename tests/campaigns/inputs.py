@@ -50,21 +50,21 @@ def _fuzz(outcome: Outcome, name: str, plan: Plan) -> None:
             check=False,
         )
         said = done.stderr.decode(errors="replace") + done.stdout.decode(errors="replace")
-        found = {
+        counts = {
             "inputs": statistic(said, "stat::number_of_executed_units"),
             "new inputs": statistic(said, "stat::new_units_added"),
         }
-        outcome.requests += found["inputs"]
-        outcome.figures[name] = found
+        outcome.requests += counts["inputs"]
+        outcome.figures[name] = counts
         if done.returncode != 0:
             outcome.crashes += 1
             raised = said[said.find("=== Uncaught Python exception") :] or said[-1500:]
             outcome.figures[f"{name}: what failed"] = raised[:1500]
-            for one in sorted(Path(folder).glob("crash-*")):
-                outcome.figures[f"{name}: input"] = repr(one.read_bytes()[:1000])
+            for path in sorted(Path(folder).glob("crash-*")):
+                outcome.figures[f"{name}: input"] = repr(path.read_bytes()[:1000])
 
 
 def statistic(said: str, name: str) -> int:
     """A statistic that libFuzzer prints at its end; 0 if it did not get there."""
-    found = re.search(rf"^{re.escape(name)}:\s*(\d+)$", said, re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(rf"^{re.escape(name)}:\s*(\d+)$", said, re.MULTILINE)
+    return int(match[1]) if match else 0

@@ -117,8 +117,10 @@ def pool(processes: int) -> AbstractContextManager[ProcessPoolExecutor]:
 
 def errors(records: Sequence[Record]) -> dict[str, int]:
     """How often each error occurred, most frequent first."""
-    found = Counter(f"{one.status} {one.message[:60]}" for one in records if not one.is_ok)
-    return dict(found.most_common(6))
+    counts = Counter(
+        f"{record.status} {record.message[:60]}" for record in records if not record.is_ok
+    )
+    return dict(counts.most_common(6))
 
 
 def closed_loop(work: Work, clients: int, seconds: float, pause_s: float = 0.0) -> list[Record]:
@@ -219,13 +221,13 @@ async def _recovery(work: Work) -> float:
     probe = replace(work, weight="light", deadline_s=_PROMPT_S)
     sender = _Sender(probe, 1, grace_s=0.0)
     start = time.monotonic()
-    found = math.inf
-    while math.isinf(found) and time.monotonic() - start < _PATIENCE_S:
+    recovery_s = math.inf
+    while math.isinf(recovery_s) and time.monotonic() - start < _PATIENCE_S:
         if (await sender.send(0, probe.message([0]))).is_ok:
-            found = time.monotonic() - start
+            recovery_s = time.monotonic() - start
         await asyncio.sleep(0.02)
     await sender.close()
-    return found
+    return recovery_s
 
 
 async def _large_request(work: Work, sentences: int) -> Record:

@@ -31,9 +31,11 @@ def run(plan: Plan) -> Outcome:
         outcome.crashes = 1
         outcome.figures["what failed"] = done.stderr[-1500:]
         return outcome
-    found = json.loads(done.stdout)
-    outcome.requests = sum(found["documents"].values())
-    outcome.wrong = len(found["violations"])
-    outcome.figures["documents"] = found["documents"]
-    outcome.figures |= {f"violation {n}": one for n, one in enumerate(found["violations"], 1)}
+    report = json.loads(done.stdout)
+    outcome.requests = sum(report["documents"].values())
+    outcome.wrong = len(report["violations"])
+    outcome.figures["documents"] = report["documents"]
+    outcome.figures |= {
+        f"violation {n}": violation for n, violation in enumerate(report["violations"], 1)
+    }
     return outcome

@@ -75,14 +75,14 @@ async def _mixed(
         chance = random.Random(f"{seed} {number}")
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 200)]
         async with grpc.aio.insecure_channel(f"127.0.0.1:{ports.grpc}", options) as channel:
-            ways: list[Callable[[], Awaitable[str]]] = [
+            calls: list[Callable[[], Awaitable[str]]] = [
                 lambda: _translate(channel, *chance.choice(_UNARY), deadline_s),
                 lambda: _score(channel, deadline_s),
                 lambda: _stream(ports.http, deadline_s),
             ]
             while time.monotonic() < end:
-                (way,) = chance.choices(ways, (4, 1, 2))
-                records.append(await _record(way, deadline_s))
+                (call,) = chance.choices(calls, (4, 1, 2))
+                records.append(await _record(call, deadline_s))
                 if not records[-1].is_ok:
                     await asyncio.sleep(_AFTER_ERROR_S)
 
@@ -90,12 +90,12 @@ async def _mixed(
     return records
 
 
-async def _record(way: Callable[[], Awaitable[str]], deadline_s: float) -> Record:
+async def _record(call: Callable[[], Awaitable[str]], deadline_s: float) -> Record:
     start = time.monotonic()
     timeout_s = deadline_s + LATE_S
     detail = ""
     try:
-        status = await asyncio.wait_for(way(), timeout_s)
+        status = await asyncio.wait_for(call(), timeout_s)
     except TimeoutError:
         status = HUNG
     except grpc.aio.AioRpcError as error:
@@ -123,15 +123,15 @@ async def _score(channel: grpc.aio.Channel, deadline_s: float) -> str:
     inputs = pair_inputs([TEXT], [TRANSLATION], {"target_language": "de"})
     request = grpc_wire.infer_request(SCORE, inputs, deadline_s)
     answer = await channel.unary_unary(INFER)(request.SerializeToString())
-    found = service_pb2.ModelInferResponse.FromString(answer).raw_output_contents
-    return "OK" if found else LOST
+    outputs = service_pb2.ModelInferResponse.FromString(answer).raw_output_contents
+    return "OK" if outputs else LOST
 
 
 async def _stream(port: int, deadline_s: float) -> str:
     """A stream over HTTP; Triton 24.10 survives clients that leave it."""
     timeout_us = int(deadline_s * 1e6)
-    asked = {"text_input": TEXT, "target_language": "de", "timeout": timeout_us}
-    body = json.dumps(asked).encode()
+    request = {"text_input": TEXT, "target_language": "de", "timeout": timeout_us}
+    body = json.dumps(request).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         head = "POST /v2/models/translate_stream/generate_stream HTTP/1.1\r\nHost: x\r\n"

@@ -157,10 +157,10 @@ def _time_resident(
             before, begin_s = _total(server, "loads_total"), time.monotonic()
             if kind != "alone":
                 beside = pool.submit(pair_traffic.closed_loop, loading, 1, float(seconds), seed)
-            found = pool.submit(load.open_loop, work, rate, float(seconds)).result()
-            outcome.requests += len(found.records)
-            outcome.lost += sum(not one.is_ok for one in found.records)
-            times[kind] += [one.took_s for one in found.records if one.is_ok]
+            loop = pool.submit(load.open_loop, work, rate, float(seconds)).result()
+            outcome.requests += len(loop.records)
+            outcome.lost += sum(not record.is_ok for record in loop.records)
+            times[kind] += [record.took_s for record in loop.records if record.is_ok]
             if kind != "alone":
                 outcome.lost += sum(bool(reply.fault) for reply in beside.result())
                 loads += _total(server, "loads_total") - before
@@ -197,16 +197,16 @@ class _Sampler(Background):
 
 def _wrong(replies: Sequence[Reply], folders: Sequence[Path]) -> Iterator[str]:
     """Responses that differ from what their version translates alone, or that name no version."""
-    asked: defaultdict[str, dict[Question, set[str]]] = defaultdict(lambda: defaultdict(set))
+    answers: defaultdict[str, dict[Question, set[str]]] = defaultdict(lambda: defaultdict(set))
     for reply in replies:
         if not reply.fault:
-            asked[reply.bundle][reply.question].add(reply.text)
+            answers[reply.bundle][reply.question].add(reply.text)
     for folder in folders:
-        questions = asked.pop(Manifest.read(folder).identity, {})
+        questions = answers.pop(Manifest.read(folder).identity, {})
         for question, right in _alone(folder, questions):
             for text in questions[question] - {right}:
                 yield f"{folder.parent.name}: {question}: {text!r} instead of {right!r}"
-    for bundle, questions in asked.items():
+    for bundle, questions in answers.items():
         yield f"the bundle {bundle!r} is none of the versions: {next(iter(questions))}"
 
 
@@ -222,7 +222,7 @@ def _alone(folder: Path, questions: Iterable[Question]) -> Iterator[tuple[Questi
 def _identities(server: CampaignServer) -> dict[str, str]:
     """Identities of the served bundles, by name."""
     with Client(_grpc(server)) as client:
-        return {one["name"]: one["identity"] for one in client.info().bundles}
+        return {bundle["name"]: bundle["identity"] for bundle in client.info().bundles}
 
 
 def _counts(server: CampaignServer) -> dict[str, float]:
@@ -235,8 +235,8 @@ def _total(server: CampaignServer, name: str) -> float:
     """The sum of a metric over all models."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics_port}/metrics") as answer:
         metrics = answer.read().decode()
-    found = re.findall(rf"^dragoman_bundle_{name}\{{\S+ (\S+)$", metrics, re.MULTILINE)
-    return sum(map(float, found))
+    values = re.findall(rf"^dragoman_bundle_{name}\{{\S+ (\S+)$", metrics, re.MULTILINE)
+    return sum(map(float, values))
 
 
 def _grpc(server: CampaignServer) -> str:

@@ -91,7 +91,9 @@ class Outcome:
         Args:
             timed: whether those that depend on time count.
         """
-        return [one for one in self.all_bounds if (timed or not one.timed) and not one.holds]
+        return [
+            bound for bound in self.all_bounds if (timed or not bound.timed) and not bound.holds
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """All results, as JSON values."""
@@ -140,7 +142,7 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_rounded(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_rounded(inner)}" for name, inner in value.items())
     return value
 
 

@@ -35,8 +35,8 @@ def run(plan: Plan) -> Outcome:
         outcome.figures["deadline, s"] = deadline_s
         for factor in FACTORS:
             seconds = plan.of(20, 6)
-            found = pool.submit(load.open_loop, work, factor * capacity, seconds).result()
-            _judge(outcome, f"{factor}x", found, capacity, deadline_s)
+            loop = pool.submit(load.open_loop, work, factor * capacity, seconds).result()
+            _judge(outcome, f"{factor}x", loop, capacity, deadline_s)
         outcome.wrong += not good_answer(server.http_port)
         outcome.after, outcome.crashes = server.usage(), server.crashes
     return outcome
@@ -48,40 +48,42 @@ def _capacity(pool: ProcessPoolExecutor, work: Work, seconds: float) -> float:
     pool.submit(load.closed_loop, patient, _CLIENTS, _WARM_UP_S).result()
     records = pool.submit(load.closed_loop, patient, _CLIENTS, seconds).result()
     begin = min(record.sent_s for record in records)
-    answered = (one.is_ok and one.sent_s + one.took_s <= begin + seconds for one in records)
+    answered = (
+        record.is_ok and record.sent_s + record.took_s <= begin + seconds for record in records
+    )
     return sum(answered) / seconds
 
 
-def goodput(found: OpenLoop, deadline_s: float) -> float:
+def goodput(loop: OpenLoop, deadline_s: float) -> float:
     """Requests per second answered within their deadline, while requests were sent."""
-    end = found.begin_s + found.seconds
+    end = loop.begin_s + loop.seconds
     good = (
-        one.is_ok and one.took_s <= deadline_s and one.sent_s + one.took_s <= end
-        for one in found.records
+        record.is_ok and record.took_s <= deadline_s and record.sent_s + record.took_s <= end
+        for record in loop.records
     )
-    return sum(good) / found.seconds
+    return sum(good) / loop.seconds
 
 
-def _judge(
-    outcome: Outcome, name: str, found: OpenLoop, capacity: float, deadline_s: float
-) -> None:
-    accepted = [record for record in found.records if not record.is_refused]
-    refused = [record.took_s for record in found.records if record.is_refused]
-    outcome.requests += len(found.records)
-    outcome.hangs += sum(record.is_hung for record in found.records)
+def _judge(outcome: Outcome, name: str, loop: OpenLoop, capacity: float, deadline_s: float) -> None:
+    accepted = [record for record in loop.records if not record.is_refused]
+    refused = [record.took_s for record in loop.records if record.is_refused]
+    outcome.requests += len(loop.records)
+    outcome.hangs += sum(record.is_hung for record in loop.records)
     outcome.figures[name] = {
-        "sent": len(found.records),
-        "answered": sum(record.is_ok for record in found.records),
+        "sent": len(loop.records),
+        "answered": sum(record.is_ok for record in loop.records),
         "refused": len(refused),
-        "p50 of the answered, s": percentile([one.took_s for one in accepted if one.is_ok], 0.5),
+        "p50 of the answered, s": percentile(
+            [record.took_s for record in accepted if record.is_ok], 0.5
+        ),
         "p99 of refusals, s": percentile(refused, 0.99),
-        "sender behind by, s": found.behind_s,
+        "sender behind by, s": loop.behind_s,
         "other errors": load.errors(accepted),
     }
     p99_s = percentile([record.took_s for record in accepted], 0.99)
-    share = goodput(found, deadline_s) / capacity
+    share = goodput(loop, deadline_s) / capacity
     outcome.bounds += [
         Bound(f"{name}: goodput over capacity", share, _LEAST_GOODPUT, at_least=True, timed=True),
         Bound(f"{name}: p99 of the accepted, s", p99_s, deadline_s, timed=True),
-        Bound(f"{name}: recovery, s", found.recovery_s, _MOST_RECOVERY_S, timed=True),
+        Bound(f"{name}: recovery, s", loop.recovery_s, _MOST_RECOVERY_S, timed=True),
     ]

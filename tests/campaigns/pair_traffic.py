@@ -105,7 +105,7 @@ async def _ask(translator: AsyncTranslator, load: PairLoad, chance: random.Rando
     begin_s = time.monotonic()
     options = question.options(load.max_tokens)
     try:
-        found = await asyncio.wait_for(
+        translation = await asyncio.wait_for(
             translator.translate(question.text, return_bundle=True, **options),
             load.deadline_s + LATE_S,
         )
@@ -114,7 +114,7 @@ async def _ask(translator: AsyncTranslator, load: PairLoad, chance: random.Rando
     except TranslationError as error:
         fault = f"{type(error).__name__}: {error}"
         return Reply(question, time.monotonic() - begin_s, fault=fault)
-    return Reply(question, time.monotonic() - begin_s, found.text, found.bundle or "")
+    return Reply(question, time.monotonic() - begin_s, translation.text, translation.bundle or "")
 
 
 class DyingClients(Background):

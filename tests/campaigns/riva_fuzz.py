@@ -76,10 +76,17 @@ class _Attack:
 
     def send(self, chance: Random) -> Ended:
         """Send one request, and wait for its end."""
-        ways = (self._good, self._damaged, self._other, self._watch, self._cancelled, self._frames)
-        (way,) = chance.choices(ways, (6, 54, 10, 5, 10, 15))
+        actions = (
+            self._good,
+            self._damaged,
+            self._other,
+            self._watch,
+            self._cancelled,
+            self._frames,
+        )
+        (action,) = chance.choices(actions, (6, 54, 10, 5, 10, 15))
         try:
-            return way(chance)
+            return action(chance)
         except grpc.RpcError as error:
             self.faults += error.code() in _FAULTS
             hung = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
@@ -95,7 +102,7 @@ class _Attack:
         except grpc.RpcError:
             return False
         response = messages.TranslateTextResponse.FromString(answer)
-        return [one.text for one in response.translations] == [TRANSLATION]
+        return [translation.text for translation in response.translations] == [TRANSLATION]
 
     def _good(self, _chance: Random) -> Ended:
         self.wrong += not self.translates()
@@ -145,8 +152,8 @@ def message(chance: Random) -> bytes:
     )
     if chance.random() < 0.2:
         request.id.value = chance.choice(("", "1", "x" * 3000))
-    found = bytes(request.SerializeToString())
-    return mutated(chance, found) if chance.random() < 0.3 else found
+    encoded = bytes(request.SerializeToString())
+    return mutated(chance, encoded) if chance.random() < 0.3 else encoded
 
 
 def _metadata(chance: Random) -> list[tuple[str, str | bytes]]:

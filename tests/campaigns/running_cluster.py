@@ -137,11 +137,12 @@ class Names(contextlib.AbstractContextManager["Names"]):
         question_end = query.index(b"\0", 12) + 5
         (kind,) = struct.unpack_from(">H", query, question_end - 4)
         name = query[13 : 13 + query[12]].decode()  # up to the first dot
-        found = self.addresses.get(name, ()) if kind == 1 else ()
-        head = query[:2] + struct.pack(">HHHHH", 0x8180, 1, len(found), 0, 0)
+        addresses = self.addresses.get(name, ()) if kind == 1 else ()
+        head = query[:2] + struct.pack(">HHHHH", 0x8180, 1, len(addresses), 0, 0)
         # Each answer refers to the question by a pointer; an IPv4 address (IN), TTL 0 s.
         records = (
-            struct.pack(">HHHIH", 0xC00C, 1, 1, 0, 4) + socket.inet_aton(one) for one in found
+            struct.pack(">HHHIH", 0xC00C, 1, 1, 0, 4) + socket.inet_aton(address)
+            for address in addresses
         )
         return head + query[12:question_end] + b"".join(records)
 
@@ -166,17 +167,17 @@ class Balancer:
 
     def requests(self) -> Counter[str]:
         """Number of requests that each server got, by its address, over all protocols."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for address, host in (pair for hosts in self._hosts() for pair in hosts.items()):
-            stats = {one["name"]: int(one.get("value", 0)) for one in host["stats"]}
-            found[address] += stats["rq_total"]
-        return found
+            stats = {stat["name"]: int(stat.get("value", 0)) for stat in host["stats"]}
+            counts[address] += stats["rq_total"]
+        return counts
 
     def retried(self) -> int:
         """Number of requests that it has sent again."""
         pattern = r"^cluster\.triton_\w+\.upstream_rq_retry$"
         stats = self._admin(f"/stats?format=json&filter={pattern}")["stats"]
-        return sum(one["value"] for one in stats)
+        return sum(stat["value"] for stat in stats)
 
     def sends_to(self, address: str) -> bool:
         """Whether a server gets requests over every protocol."""
@@ -191,7 +192,7 @@ class Balancer:
         for cluster in self._admin("/clusters?format=json")["cluster_statuses"]:
             if cluster["name"] != "admin":
                 hosts = cluster.get("host_statuses", ())
-                yield {one["address"]["socket_address"]["address"]: one for one in hosts}
+                yield {host["address"]["socket_address"]["address"]: host for host in hosts}
 
     def _admin(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=10) as got:
@@ -221,7 +222,7 @@ class Cluster:
     servers: dict[str, Server] = field(default_factory=dict)
     gateways: dict[str, GatewayPod] = field(default_factory=dict)
     _unused: Iterator[str] = field(
-        default_factory=lambda: (f"127.0.1.{one}" for one in itertools.count(1))
+        default_factory=lambda: (f"127.0.1.{number}" for number in itertools.count(1))
     )
     """As in Kubernetes, each pod has a new address."""
     _retried: int = 0
@@ -230,11 +231,11 @@ class Cluster:
     @property
     def balancers(self) -> list[Balancer]:
         """All Envoys in front of servers."""
-        return [self.direct, *(one.balancer for one in self.gateways.values())]
+        return [self.direct, *(gateway.balancer for gateway in self.gateways.values())]
 
     def requests(self) -> tuple[Counter[str], Counter[str]]:
         """Number of requests that each server and each gateway got, by address."""
-        servers = sum((one.requests() for one in self.balancers), Counter[str]())
+        servers = sum((balancer.requests() for balancer in self.balancers), Counter[str]())
         return servers, self.front.requests()
 
     def retried(self) -> int:
@@ -244,10 +245,10 @@ class Cluster:
     def start_servers(self, count: int) -> None:
         """Start servers, wait until they are ready, and add them to DNS, as Kubernetes does."""
         new = [Server(next(self._unused), self.ports) for _ in range(count)]
-        self.servers |= {one.address: one for one in new}
-        for one in new:
-            one.wait_until_ready()
-        self._add(SERVERS, [one.address for one in new], self.balancers)
+        self.servers |= {server.address: server for server in new}
+        for server in new:
+            server.wait_until_ready()
+        self._add(SERVERS, [server.address for server in new], self.balancers)
 
     def start_gateways(self, count: int) -> None:
         """Start gateways, wait until they are ready, and add them to DNS."""
@@ -303,7 +304,9 @@ class Cluster:
 
     def _forget(self, addresses: Iterable[str]) -> None:
         for name, known in self.names.addresses.items():
-            self.names.addresses[name] = tuple(one for one in known if one not in addresses)
+            self.names.addresses[name] = tuple(
+                address for address in known if address not in addresses
+            )
 
 
 @contextlib.contextmanager
@@ -382,14 +385,14 @@ def with_ports(
         listener["address"]["socket_address"]["port_value"] = own[listener["name"]]
     for cluster in configuration["static_resources"]["clusters"]:
         (group,) = cluster["load_assignment"]["endpoints"]
-        (one,) = group["lb_endpoints"]
-        address = one["endpoint"]["address"]["socket_address"]
+        (endpoint,) = group["lb_endpoints"]
+        address = endpoint["endpoint"]["address"]["socket_address"]
         if "cluster_type" not in cluster:  # the admin interface
             address["port_value"] = admin_port
             continue
         protocol = cluster["name"].removeprefix("triton_")
         address["port_value"] = getattr(ports, protocol)
-        one["endpoint"]["health_check_config"]["port_value"] = ports.http
+        endpoint["endpoint"]["health_check_config"]["port_value"] = ports.http
         cluster["cluster_type"]["typed_config"]["typed_dns_resolver_config"] = {
             "name": "envoy.network.dns_resolver.cares",
             "typed_config": {"@type": _CARES, "resolvers": [resolver]},
@@ -400,9 +403,13 @@ def with_ports(
 def of_gateways(configuration: dict[str, Any], port: int) -> None:
     """Change a configuration for servers into one for gateways, which have only HTTP."""
     resources = configuration["static_resources"]
-    resources["listeners"] = [one for one in resources["listeners"] if one["name"] != "grpc"]
-    resources["clusters"] = [one for one in resources["clusters"] if one["name"] != "triton_grpc"]
-    (cluster,) = (one for one in resources["clusters"] if one["name"] == "triton_http")
+    resources["listeners"] = [
+        listener for listener in resources["listeners"] if listener["name"] != "grpc"
+    ]
+    resources["clusters"] = [
+        cluster for cluster in resources["clusters"] if cluster["name"] != "triton_grpc"
+    ]
+    (cluster,) = (cluster for cluster in resources["clusters"] if cluster["name"] == "triton_http")
     cluster["health_checks"][0]["http_health_check"] = {"path": "/readyz", "host": "localhost"}
     (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
     endpoint["endpoint"]["health_check_config"]["port_value"] = port

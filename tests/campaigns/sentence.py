@@ -47,13 +47,13 @@ class Prober(Background):
         failing_since: float | None = None
         while not self._stopping.wait(_EVERY_S):
             start = time.monotonic()
-            found = ask(self._port, timeout_s=10.0)
+            answer = ask(self._port, timeout_s=10.0)
             self.requests += 1
-            self.wrong += found not in (None, TRANSLATION)
-            if found is None:
+            self.wrong += answer not in (None, TRANSLATION)
+            if answer is None:
                 failing_since = failing_since or start
             if failing_since is not None:
                 outage_s = time.monotonic() - failing_since
                 self.longest_outage_s = max(self.longest_outage_s, outage_s)
-            if found is not None:
+            if answer is not None:
                 failing_since = None

@@ -221,8 +221,8 @@ class CampaignServer:
 
 def resident_bytes(status: str) -> int:
     """The resident memory in `/proc/PID/status`."""
-    found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def _is_socket(descriptor: Path) -> bool:
@@ -239,9 +239,9 @@ def steady_ports(count: int) -> list[int]:
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as one:
+    with socket.socket() as probe:
         try:
-            one.bind(("127.0.0.1", port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True

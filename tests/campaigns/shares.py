@@ -97,31 +97,33 @@ def run(plan: Plan) -> Outcome:
         outcome.before = server.usage()
         served(target, 1.0)  # warms up
         quiet = _beside(pool, target, None, seconds)
-        found = {name: _beside(pool, target, name, seconds) for name in ATTACKS}
+        beside = {name: _beside(pool, target, name, seconds) for name in ATTACKS}
         server.settle(1.0)
         outcome.after, outcome.crashes = server.usage(), server.crashes
         outcome.figures["tracebacks"] = server.log.count("Traceback")
-    outcome.requests = sum(len(one.times_s) + len(one.live_s) for one in (quiet, *found.values()))
-    _judge(outcome, quiet, found)
+    outcome.requests = sum(
+        len(measured.times_s) + len(measured.live_s) for measured in (quiet, *beside.values())
+    )
+    _judge(outcome, quiet, beside)
     outcome.bounds.append(Bound("tracebacks in the log", outcome.figures["tracebacks"], 0))
     return outcome
 
 
-def _judge(outcome: Outcome, quiet: Served, found: Mapping[str, Served]) -> None:
+def _judge(outcome: Outcome, quiet: Served, beside: Mapping[str, Served]) -> None:
     """Set figures and bounds."""
     quiet_s = percentile(quiet.times_s, 0.99)
-    for name, one in {"nothing": quiet, **found}.items():
-        outcome.lost += len(one.failures)
+    for name, measured in {"nothing": quiet, **beside}.items():
+        outcome.lost += len(measured.failures)
         outcome.figures[f"beside {name}"] = {
-            "translations": len(one.times_s),
-            "p50, s": percentile(one.times_s, 0.5),
-            "p99, s": percentile(one.times_s, 0.99),
-            "/livez p99.9, s": percentile(one.live_s, 0.999),
-            "/livez longest, s": max(one.live_s, default=0.0),
-            "failures": "; ".join(sorted(set(one.failures)))[:200] or "none",
+            "translations": len(measured.times_s),
+            "p50, s": percentile(measured.times_s, 0.5),
+            "p99, s": percentile(measured.times_s, 0.99),
+            "/livez p99.9, s": percentile(measured.live_s, 0.999),
+            "/livez longest, s": max(measured.live_s, default=0.0),
+            "failures": "; ".join(sorted(set(measured.failures)))[:200] or "none",
         }
-    live_s = [took_s for one in found.values() for took_s in one.live_s]
-    stalled = found["connections"]
+    live_s = [took_s for measured in beside.values() for took_s in measured.live_s]
+    stalled = beside["connections"]
     ratio = percentile(stalled.times_s, 0.99) / quiet_s
     name = f"p99 beside {_CONNECTIONS:,} connections over quiet p99"
     outcome.bounds += [
@@ -152,7 +154,7 @@ def _beside(pool: Executor, target: Target, name: str | None, seconds: float) ->
 
 def served(target: Target, seconds: float) -> Served:
     """Translate and ask for `/livez`, each in new connections, for some time."""
-    found, end_s = Served(), time.monotonic() + seconds
+    measured, end_s = Served(), time.monotonic() + seconds
 
     def translate() -> None:
         body = json.dumps({"text": TEXT, "target_language": "de", "store": False}).encode()
@@ -160,25 +162,25 @@ def served(target: Target, seconds: float) -> Served:
         while time.monotonic() < end_s:
             begin_s = time.monotonic()
             status, answer = _ask(target.port, "POST", "/api/v1/translate", body, head)
-            found.times_s.append(time.monotonic() - begin_s)
+            measured.times_s.append(time.monotonic() - begin_s)
             if status != 200 or TRANSLATION.encode() not in answer:
-                found.failures.append(f"{status} {answer[:80]!r}")
+                measured.failures.append(f"{status} {answer[:80]!r}")
 
     def live() -> None:
         while time.monotonic() < end_s:
             begin_s = time.monotonic()
             status, answer = _ask(target.port, "GET", "/livez", None, {})
-            found.live_s.append(time.monotonic() - begin_s)
+            measured.live_s.append(time.monotonic() - begin_s)
             if status != 200:
-                found.failures.append(f"/livez: {status} {answer[:80]!r}")
+                measured.failures.append(f"/livez: {status} {answer[:80]!r}")
             time.sleep(_EACH_S)
 
-    threads = [threading.Thread(target=one) for one in (live, *_CLIENTS * [translate])]
+    threads = [threading.Thread(target=work) for work in (live, *_CLIENTS * [translate])]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return measured
 
 
 def _ask(
@@ -270,7 +272,7 @@ async def _send_unreadable(target: Target) -> None:
         f"{head}\r\n{form}".encode(),
         f"{other}\r\n{field}".encode(),
     ]
-    await asyncio.gather(*(_repeat(target.port, one) for one in requests))
+    await asyncio.gather(*(_repeat(target.port, request) for request in requests))
 
 
 async def _send_expensive(target: Target) -> None:
@@ -289,7 +291,7 @@ async def _send_expensive(target: Target) -> None:
 
     requests = [request(name, content) for name, content in _EXPENSIVE.items()]
     requests += [text("<b>x " * 12_000), text("<b>x " * 60_000)]
-    await asyncio.gather(*(_repeat(target.port, one) for one in requests for _ in range(3)))
+    await asyncio.gather(*(_repeat(target.port, request) for request in requests for _ in range(3)))
 
 
 async def _repeat(port: int, request: bytes) -> None:

@@ -100,7 +100,10 @@ def _broken_off_over_http(client: _Client) -> None:
 
 
 def _read_over_grpc(client: _Client) -> None:
-    parts = [read_grpc_part(one) for one in client.stream(iter([_message()]), timeout=_DEADLINE_S)]
+    parts = [
+        read_grpc_part(response)
+        for response in client.stream(iter([_message()]), timeout=_DEADLINE_S)
+    ]
     if not any(part.last for part in parts):
         raise _Lost
 
@@ -200,22 +203,22 @@ def _count_upstream(outcome: Outcome, server: CampaignServer) -> None:
 
 
 def _abuse_all(
-    outcome: Outcome, server: CampaignServer, ways: Mapping[str, Way], count: int, seed: int
+    outcome: Outcome, server: CampaignServer, abuses: Mapping[str, Way], count: int, seed: int
 ) -> None:
-    for name, way in ways.items():
-        _abuse(outcome, server, name, way, count, seed)
+    for name, abuse in abuses.items():
+        _abuse(outcome, server, name, abuse, count, seed)
 
 
 def _abuse(
-    outcome: Outcome, server: CampaignServer, name: str, way: Way, count: int, seed: int
+    outcome: Outcome, server: CampaignServer, name: str, abuse: Way, count: int, seed: int
 ) -> None:
     """Open streams from several threads, and record how they end and what they leave behind."""
     sockets, crashes = server.usage().sockets.get("triton", 0), server.crashes
     end_s = time.monotonic() + _WAY_S
     with ThreadPoolExecutor(_THREADS) as threads:
         groups = [Random(f"{seed} {name} {number}") for number in range(count // _GROUP)]
-        found = threads.map(lambda chance: _group(server, way, chance, end_s), groups)
-        ends = sum(found, Counter[str]())
+        counts = threads.map(lambda chance: _group(server, abuse, chance, end_s), groups)
+        ends = sum(counts, Counter[str]())
     server.settle(_SETTLE_S)
     # Triton's signal handler allocates memory and forks, so that a crash may end in a deadlock.
     help_needed = server.revive(_BACK_S)
@@ -232,20 +235,20 @@ def _abuse(
     }
 
 
-def _group(server: CampaignServer, way: Way, chance: Random, end_s: float) -> Counter[str]:
+def _group(server: CampaignServer, abuse: Way, chance: Random, end_s: float) -> Counter[str]:
     options = [("grpc.use_local_subchannel_pool", 1)]
     ends: Counter[str] = Counter()
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", options) as channel:
         client = _Client(server, channel, chance)
         for _ in range(_GROUP):
             if time.monotonic() < end_s:
-                ends.update(_ends(way, client))
+                ends.update(_ends(abuse, client))
     return ends
 
 
-def _ends(way: Way, client: _Client) -> Iterator[str]:
+def _ends(abuse: Way, client: _Client) -> Iterator[str]:
     try:
-        way(client)
+        abuse(client)
     except _Lost:
         yield "lost"
     except grpc.RpcError as error:

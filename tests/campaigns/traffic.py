@@ -68,7 +68,7 @@ class Traffic(Background):
 
     def between(self, begin_s: float, end_s: float) -> list[Sent]:
         """The requests sent within a time range."""
-        return [one for one in self.sent if begin_s <= one.sent_s < end_s]
+        return [request for request in self.sent if begin_s <= request.sent_s < end_s]
 
     def _run(self) -> None:
         asyncio.run(self._send())
@@ -90,8 +90,8 @@ class Traffic(Background):
         while not self._stopping.is_set():
             text, begin_s, fault = next(texts), time.monotonic(), ""
             try:
-                found = await send(text)
-                fault = "" if found == right[text] else f"{WRONG}{found}"
+                answer = await send(text)
+                fault = "" if answer == right[text] else f"{WRONG}{answer}"
             except StreamCut as error:
                 fault = f"{CUT}{error.__cause__}"
             except TranslationError as error:

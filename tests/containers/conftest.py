@@ -33,12 +33,12 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     """Podman with all images."""
     assert os.geteuid() == 0, "these tests need root"
     folder = tmp_path_factory.mktemp("podman")
-    found = Podman(folder)
+    engine = Podman(folder)
     try:
-        found.make_images()
-        yield found
+        engine.make_images()
+        yield engine
     finally:
-        found.run("system", "reset", "--force", check=False)
+        engine.run("system", "reset", "--force", check=False)
         shutil.rmtree(folder)
 
 

@@ -64,8 +64,8 @@ def test_metrics_are_scraped(podman: Podman, started: Composed) -> None:
     script = "promtool query instant http://localhost:9090 up"
 
     def are_up() -> bool:
-        found = podman.inside(started.container("prometheus"), script).stdout
-        targets = [line for line in found.splitlines() if " => 1 " in line]
+        output = podman.inside(started.container("prometheus"), script).stdout
+        targets = [line for line in output.splitlines() if " => 1 " in line]
         return any("gateway:5000" in t for t in targets) and any(
             "triton:8002" in t for t in targets
         )

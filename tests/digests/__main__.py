@@ -16,21 +16,23 @@ def main() -> int:
     parser.add_argument("--sentences", type=int, help="only the first ones, a multiple of 100")
     parser.add_argument("--write", action="store_true", help="write all digests anew")
     arguments = parser.parse_args()
-    found = {
+    hashes = {
         name: digests.digests(digests.translate(digests.read_sentences(case, arguments.sentences)))
         for name, case in digests.CASES.items()
     }
     if arguments.write:
-        digests.write(found)
+        digests.write(hashes)
         return 0
     right = digests.read()
     differing = [
         f"{name}: sentences {digests.BLOCK * i + 1} to {digests.BLOCK * (i + 1)}"
-        for name, blocks in found.items()
+        for name, blocks in hashes.items()
         for i, block in enumerate(blocks)
         if block != right[name][i]
     ]
-    print(f"{choose_instruction_set()}: {len(differing)} of {sum(map(len, found.values()))} differ")
+    print(
+        f"{choose_instruction_set()}: {len(differing)} of {sum(map(len, hashes.values()))} differ"
+    )
     print(*differing, sep="\n", file=sys.stderr)
     return 1 if differing else 0
 

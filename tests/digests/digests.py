@@ -104,30 +104,39 @@ def translate(sentences: Sequence[Sentence]) -> list[Hypothesis]:
         engine.close()
 
 
-def digests(found: Sequence[Hypothesis]) -> list[str]:
+def digests(hypotheses: Sequence[Hypothesis]) -> list[str]:
     """One digest for each block of hypotheses: of their tokens, log-probabilities and scores."""
-    return [_digest(found[begin : begin + BLOCK]) for begin in range(0, len(found), BLOCK)]
+    return [
+        _digest(hypotheses[begin : begin + BLOCK]) for begin in range(0, len(hypotheses), BLOCK)
+    ]
 
 
-def _digest(found: Sequence[Hypothesis]) -> str:
+def _digest(hypotheses: Sequence[Hypothesis]) -> str:
     digest = hashlib.sha256()
-    for one in (each for first in found for each in (first, *first.others)):
-        digest.update(struct.pack(f"<q{len(one.ids)}q?", len(one.ids), *one.ids, one.complete))
-        if one.log_prob is not None:
-            digest.update(struct.pack("<2d", one.log_prob, one.score(LENGTH_PENALTY)))
-        if one.token_log_probs is not None:
-            digest.update(np.array(one.token_log_probs, "<f4").tobytes())
-        if one.attention is not None:
-            digest.update(one.attention.astype("<f4").tobytes())
+    for hypothesis in (each for first in hypotheses for each in (first, *first.others)):
+        digest.update(
+            struct.pack(
+                f"<q{len(hypothesis.ids)}q?",
+                len(hypothesis.ids),
+                *hypothesis.ids,
+                hypothesis.complete,
+            )
+        )
+        if hypothesis.log_prob is not None:
+            digest.update(struct.pack("<2d", hypothesis.log_prob, hypothesis.score(LENGTH_PENALTY)))
+        if hypothesis.token_log_probs is not None:
+            digest.update(np.array(hypothesis.token_log_probs, "<f4").tobytes())
+        if hypothesis.attention is not None:
+            digest.update(hypothesis.attention.astype("<f4").tobytes())
     return digest.hexdigest()
 
 
 def read() -> dict[str, list[str]]:
     """The committed digests, by case."""
-    found: dict[str, list[str]] = json.loads(_DIGESTS.read_text(encoding="utf-8"))
-    return found
+    hashes: dict[str, list[str]] = json.loads(_DIGESTS.read_text(encoding="utf-8"))
+    return hashes
 
 
-def write(found: dict[str, list[str]]) -> None:
+def write(hashes: dict[str, list[str]]) -> None:
     """Replace the committed digests."""
-    _DIGESTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    _DIGESTS.write_text(json.dumps(hashes, indent=1) + "\n", encoding="utf-8")

@@ -98,13 +98,13 @@ def test_fp32_is_the_oracle_s(engine: Engine, precision: Precision, random_bundl
         pytest.skip("only fp32 must be equal")
     model = checkpoint.load(random_bundle).model
     for sentence in asked(1, 20):
-        found = engine.submit([sentence])[0].result(WAIT_S)
+        hypothesis = engine.submit([sentence])[0].result(WAIT_S)
         source, limit, options = [sentence.src_ids], [sentence.max_tokens], sentence.options
         if options.beam_width == 1:
             (right,) = greedy_search(model, source, limit)
         else:
             (right,) = beam_search(model, source, limit, options.beam_width, options.length_penalty)
-        assert found.ids == right.ids
+        assert hypothesis.ids == right.ids
 
 
 def test_rows_are_given_back(engine: Engine) -> None:
