@@ -35,46 +35,48 @@ def test_token_scores_and_confidence_equal_the_engines(
     shipped: Served, protocol: Protocol, width: int
 ) -> None:
     client: Client = getattr(shipped, protocol)
-    found = client.translate(
+    translations = client.translate(
         TEXTS, beam_width=width, return_token_scores=True, return_confidence=True
     )
     translator = Translator(BUNDLE)
     options = OptionArguments(beam_width=width, return_token_scores=True)
     expected = translator.translate(TEXTS, options)
     translator.close()
-    for one, right in zip(found, expected, strict=True):
-        assert one.text == right.text
-        assert one.token_scores is not None
+    for translation, right in zip(translations, expected, strict=True):
+        assert translation.text == right.text
+        assert translation.token_scores is not None
         assert right.assessment is not None
-        assert one.token_scores.tokens == right.assessment.tokens
-        assert one.token_scores.tokens[-1] == "</s>"
-        assert one.token_scores.log_probs == pytest.approx(right.assessment.log_probs, abs=1e-3)
-        assert one.confidence == pytest.approx(right.confidence, abs=1e-3)
-        assert one.alignments is None
-        assert one.score is None
+        assert translation.token_scores.tokens == right.assessment.tokens
+        assert translation.token_scores.tokens[-1] == "</s>"
+        assert translation.token_scores.log_probs == pytest.approx(
+            right.assessment.log_probs, abs=1e-3
+        )
+        assert translation.confidence == pytest.approx(right.confidence, abs=1e-3)
+        assert translation.alignments is None
+        assert translation.score is None
 
 
 def test_greedy_search_is_scored_on_request(shipped: Served) -> None:
     (plain,) = shipped.grpc.translate(TEXTS[:1], beam_width=1)
-    (found,) = shipped.grpc.translate(TEXTS[:1], beam_width=1, return_scores=True)
+    (translation,) = shipped.grpc.translate(TEXTS[:1], beam_width=1, return_scores=True)
     (beam,) = shipped.grpc.translate(TEXTS[:1], beam_width=2, return_scores=True)
     assert plain.score is None
-    assert found.text == plain.text
-    assert found.score is not None
+    assert translation.text == plain.text
+    assert translation.score is not None
     assert beam.score is not None
     # int8 and fp32 differ slightly.
-    assert found.score <= beam.score + 0.1
+    assert translation.score <= beam.score + 0.1
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
     client: Client = getattr(shipped, protocol)
-    found = client.translate(TEXTS, return_alignments="hard", num_return_sequences=2)
-    for text, best in zip(TEXTS, found, strict=True):
-        for one in (best, *best.alternatives):
-            assert isinstance(one.alignments, WordAlignment)
-            links = one.alignments.links
-            assert {target for _, target in links} == set(range(len(one.text.split())))
+    translations = client.translate(TEXTS, return_alignments="hard", num_return_sequences=2)
+    for text, best in zip(TEXTS, translations, strict=True):
+        for translation in (best, *best.alternatives):
+            assert isinstance(translation.alignments, WordAlignment)
+            links = translation.alignments.links
+            assert {target for _, target in links} == set(range(len(translation.text.split())))
             assert {source for source, _ in links} <= set(range(len(text.split())))
     (tom,) = client.translate(["Tom and Mary live in Boston."], return_alignments="hard")
     words = tom.text.split()
@@ -99,10 +101,10 @@ def test_generate_returns_the_requested_outputs(shipped: Served) -> None:
     names = {"token_scores", "alignments", "confidences", "scores"}
     _, plain = shipped.generate({"text_input": TEXTS[0]})
     assert not names & set(plain)
-    _, found = shipped.generate(
+    _, answer = shipped.generate(
         {"text_input": TEXTS[0], "return_confidence": True, "return_alignments": "hard"}
     )
-    assert names & set(found) == {"confidences", "alignments"}
+    assert names & set(answer) == {"confidences", "alignments"}
 
 
 @pytest.mark.parametrize(
@@ -127,19 +129,19 @@ def test_invalid_options_are_refused_by_name(
 def test_given_translations_are_scored(shipped: Served, protocol: Protocol) -> None:
     client: Client = getattr(shipped, protocol)
     own = client.translate(TEXTS, return_token_scores=True, return_alignments="soft")
-    targets = [one.text for one in own]
-    found = client.score(TEXTS, targets, return_token_scores=True, return_alignments="soft")
-    for one, right in zip(found, own, strict=True):
-        assert one.token_scores is not None
+    targets = [translation.text for translation in own]
+    scored = client.score(TEXTS, targets, return_token_scores=True, return_alignments="soft")
+    for scores, right in zip(scored, own, strict=True):
+        assert scores.token_scores is not None
         assert right.token_scores is not None
-        assert one.token_scores.tokens == right.token_scores.tokens
-        log_probs = one.token_scores.log_probs
+        assert scores.token_scores.tokens == right.token_scores.tokens
+        log_probs = scores.token_scores.log_probs
         assert log_probs == pytest.approx(right.token_scores.log_probs, abs=1e-4)
-        assert one.confidence == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-4)
-        assert one.perplexity == pytest.approx(math.exp(-one.confidence))
-        assert isinstance(one.alignments, SoftAlignment)
+        assert scores.confidence == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-4)
+        assert scores.perplexity == pytest.approx(math.exp(-scores.confidence))
+        assert isinstance(scores.alignments, SoftAlignment)
         assert isinstance(right.alignments, SoftAlignment)
-        assert one.alignments.target == right.alignments.target
+        assert scores.alignments.target == right.alignments.target
     good = client.score("Gute Nacht.", "Good night.", target_language="en")
     bad = client.score("Gute Nacht.", "I have an apple.", source_language="auto")
     assert bad.score < good.score < 0
@@ -183,16 +185,16 @@ def test_pairs_that_cannot_be_scored_are_named(
 
 
 def test_scores_can_be_requested_without_a_client(shipped: Served) -> None:
-    asked = {"text_input": ["Good night."] * 2, "target_input": ["Gute Nacht.", "Nein."]}
-    status, found = shipped.generate(asked, model="score")
+    request = {"text_input": ["Good night."] * 2, "target_input": ["Gute Nacht.", "Nein."]}
+    status, answer = shipped.generate(request, model="score")
     assert status == 200
-    assert found["scores"][1] < found["scores"][0] < 0
-    assert len(found["confidences"]) == 2
-    assert not {"token_scores", "alignments"} & set(found)
-    status, refused = shipped.generate({**asked, "target_input": ["Ja."]}, model="score")
+    assert answer["scores"][1] < answer["scores"][0] < 0
+    assert len(answer["confidences"]) == 2
+    assert not {"token_scores", "alignments"} & set(answer)
+    status, refused = shipped.generate({**request, "target_input": ["Ja."]}, model="score")
     assert status == 400
     assert "text_input has 2 texts and target_input 1" in refused["error"]
-    status, refused = shipped.generate({**asked, "beam_width": 2}, model="score")
+    status, refused = shipped.generate({**request, "beam_width": 2}, model="score")
     assert status == 400
     assert "beam_width: not supported by the model score" in refused["error"]
 
@@ -232,9 +234,9 @@ def test_the_command_scores_by_bundle_and_by_server(
         assert rows[0][3] == "0-0 1-1"
         assert all(float(row[2]) == pytest.approx(math.exp(-float(row[1])), 1e-2) for row in rows)
         assert main(["score", *where, *files, "--json", "--batch-size", "1"]) == 0
-        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert found[1]["token_scores"]["tokens"][-1] == "</s>"
-        assert [f"{one['score']:.2f}" for one in found] == [f"{float(r[0]):.2f}" for r in rows]
+        scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert scores[1]["token_scores"]["tokens"][-1] == "</s>"
+        assert [f"{score['score']:.2f}" for score in scores] == [f"{float(r[0]):.2f}" for r in rows]
         printed.append(rows)
         assert main(["score", *where, "--tsv", str(tmp_path / "a.tsv")]) == 2
         assert "line 3: target has " in capsys.readouterr().err

@@ -21,14 +21,14 @@ def test_a_thousand_concurrent_requests_are_all_answered(shipped: Served, protoc
 
     async def main() -> list[str]:
         async with AsyncTranslator(url, timeout_s=WAIT_S) as translator:
-            asked = (
+            calls = (
                 translator.translate(texts[number % len(texts)], beam_width=1)
                 for number in range(NUMBER)
             )
-            return [found.text for found in await asyncio.gather(*asked)]
+            return [translation.text for translation in await asyncio.gather(*calls)]
 
-    found = asyncio.run(main())
-    assert found == [right[texts[number % len(texts)]] for number in range(NUMBER)]
+    translated = asyncio.run(main())
+    assert translated == [right[texts[number % len(texts)]] for number in range(NUMBER)]
 
 
 def test_cancelled_tasks_cancel_their_requests(shipped: Served) -> None:

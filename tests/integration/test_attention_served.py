@@ -28,20 +28,22 @@ TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_attention_equals_the_bundles(shipped: Served, protocol: str) -> None:
     client: Client = getattr(shipped, protocol)
-    found = client.score(TEXT, TARGET, return_attention=True).attention
+    attention = client.score(TEXT, TARGET, return_attention=True).attention
     translator = Translator(BUNDLE)
     options = OptionArguments(return_attention=True)
     (right,) = translator.score([TEXT], [TARGET], options).future.result(60)
     translator.close()
-    assert isinstance(found, Attention)
+    assert isinstance(attention, Attention)
     assert right.attention is not None
-    assert found.said == right.attention.said == right.tokens
-    assert found.source == right.attention.source
-    assert found.read == right.attention.read
-    assert found.alignment_heads == right.attention.alignment_heads != ()
-    assert found.aligns_when_read == right.attention.aligns_when_read
+    assert attention.said == right.attention.said == right.tokens
+    assert attention.source == right.attention.source
+    assert attention.read == right.attention.read
+    assert attention.alignment_heads == right.attention.alignment_heads != ()
+    assert attention.aligns_when_read == right.attention.aligns_when_read
     for kind in KINDS:
-        np.testing.assert_allclose(getattr(found, kind), right.attention.weights(kind), atol=2e-5)
+        np.testing.assert_allclose(
+            getattr(attention, kind), right.attention.weights(kind), atol=2e-5
+        )
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
@@ -49,11 +51,11 @@ def test_translations_can_include_attention(shipped: Served, protocol: str) -> N
     client: Client = getattr(shipped, protocol)
     (plain,) = client.translate([TEXT])
     assert plain.attention is None
-    (found,) = client.translate([TEXT], return_attention=True, return_token_scores=True)
-    assert found.text == plain.text
-    assert found.attention is not None
-    assert found.token_scores is not None
-    assert found.attention.said == found.token_scores.tokens
+    (translation,) = client.translate([TEXT], return_attention=True, return_token_scores=True)
+    assert translation.text == plain.text
+    assert translation.attention is not None
+    assert translation.token_scores is not None
+    assert translation.attention.said == translation.token_scores.tokens
     with pytest.raises(ValueError, match="return_attention: not with split_sentences"):
         client.translate([TEXT], return_attention=True, split_sentences=True)
     with pytest.raises(InvalidRequest, match=r"return_attention: .* weights, more than 1000000"):
@@ -63,8 +65,8 @@ def test_translations_can_include_attention(shipped: Served, protocol: str) -> N
 def test_a_stream_refuses_attention_by_name(shipped: Served) -> None:
     with pytest.raises(ValueError, match="return_attention: not supported in a stream"):
         list(shipped.grpc.translate_stream(TEXT, return_attention=True))
-    (found,) = shipped.events(text_input=TEXT, return_attention=True)
-    assert "return_attention: not supported in a stream" in found["error"]
+    (event,) = shipped.events(text_input=TEXT, return_attention=True)
+    assert "return_attention: not supported in a stream" in event["error"]
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
@@ -106,6 +108,6 @@ def test_the_servers_refusals_are_shown_in_one_line(
         (["a", "--layer", "9"], "--layer 9: cross attention has layers 0 to"),
     ):
         assert main(["attention", *words, "--server", url, "--out", out]) == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-        assert message in told
+        stderr = capsys.readouterr().err
+        assert stderr.count("\n") == 1
+        assert message in stderr

@@ -69,8 +69,8 @@ def test_the_failing_text_is_named_by_its_index(shipped: Served) -> None:
 
 def test_long_texts_pass_when_split(shipped: Served) -> None:
     for client in clients(shipped):
-        found = client.translate("I'm hungry. " * 150, split_sentences=True)
-        assert found.text.split(". ")[0] == "Ich habe Hunger"
+        translation = client.translate("I'm hungry. " * 150, split_sentences=True)
+        assert translation.text.split(". ")[0] == "Ich habe Hunger"
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_long_texts_pass_when_split(shipped: Served) -> None:
 def test_invalid_generate_bodies_get_one_error(
     shipped: Served, body: bytes, status: int, message: str
 ) -> None:
-    found, answer = shipped.generate(body)
-    assert found == status
+    code, answer = shipped.generate(body)
+    assert code == status
     assert message in answer["error"]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'"text"', b'{"text_input": {"a": 1}}'])
 def test_no_request_at_all_gets_an_error(shipped: Served, body: bytes) -> None:
-    found, answer = shipped.generate(body)
-    assert found in (400, 500)
+    status, answer = shipped.generate(body)
+    assert status in (400, 500)
     assert answer["error"]
 
 
@@ -173,11 +173,11 @@ MANY_CONNECTIONS = 50
 
 def sockets(served: Served) -> int:
     """Number of sockets that Triton has open."""
-    found = 0
+    count = 0
     for entry in Path(f"/proc/{served.server.pid}/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
-            found += str(entry.readlink()).startswith("socket:")
-    return found
+            count += str(entry.readlink()).startswith("socket:")
+    return count
 
 
 @pytest.mark.parametrize("sent", [HALF, HALF_BODY], ids=["head", "body"])

@@ -26,12 +26,12 @@ RAY_ROWS = 4000
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (
-        object_store(tmp_path_factory.mktemp("store")) as found,
+        object_store(tmp_path_factory.mktemp("store")) as address,
         pytest.MonkeyPatch.context() as it,
     ):
         for name, value in CREDENTIALS.items():
             it.setenv(name, value)
-        yield found
+        yield address
 
 
 @pytest.mark.thorough
@@ -55,7 +55,7 @@ def test_objects_are_translated_once_and_written_in_parts(
             done.append((report["done"]["rows"], report["earlier_rows"], report["left_rows"]))
     assert done == [(15, 0, 11), (11, 15, 0), (0, 26, 0)]
     parts = dataset.dataset("corpora/out/a.parquet.parts", filesystem=s3, format="parquet")
-    assert parts.to_table().column("translation").to_pylist() == [f"<{one}>" for one in texts]
+    assert parts.to_table().column("translation").to_pylist() == [f"<{text}>" for text in texts]
     assert s3.get_file_info("corpora/out/b/c.parquet.parts/00000000.parquet").is_file
 
 
@@ -93,8 +93,8 @@ def test_ray_translates_objects_although_the_command_is_killed(
     everything = fs.FileSelector("ray/out", recursive=True, allow_not_found=True)
 
     def parts() -> list[str]:
-        found = s3.get_file_info(everything)
-        return sorted(one.path for one in found if one.is_file and one.base_name[0] == "0")
+        infos = s3.get_file_info(everything)
+        return sorted(info.path for info in infos if info.is_file and info.base_name[0] == "0")
 
     # Another cluster, which a local Ray must not join.
     environment = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
@@ -117,10 +117,10 @@ def test_ray_translates_objects_although_the_command_is_killed(
     assert report["earlier_rows"] + report["done"]["rows"] == RAY_ROWS
     assert report["left_rows"] == 0
     assert len(parts()) == RAY_ROWS / 100
-    found = dataset.dataset(parts(), filesystem=s3, format="parquet").to_table()
-    assert found.column("id").to_pylist() == ids
-    assert found.equals(expected)
-    errors = found.column("error").to_pylist()
+    written = dataset.dataset(parts(), filesystem=s3, format="parquet").to_table()
+    assert written.column("id").to_pylist() == ids
+    assert written.equals(expected)
+    errors = written.column("error").to_pylist()
     assert [row for row, error in enumerate(errors) if error] == [RAY_ROWS // 3]
 
 

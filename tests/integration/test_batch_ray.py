@@ -24,11 +24,11 @@ def cluster() -> Iterator[Any]:
     """A head, and two nodes of one core each."""
     from ray.cluster_utils import Cluster
 
-    found = Cluster(
+    running = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
     )
-    yield found
-    found.shutdown()
+    yield running
+    running.shutdown()
 
 
 def actors() -> list[int]:

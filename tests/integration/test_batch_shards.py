@@ -37,7 +37,7 @@ def write_input(folder: Path, rows: int) -> None:
 
 def wait_for_parts(folder: Path, number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Wait until a folder has this many parts, or a process has ended."""
-    while all(one.poll() is None for one in processes) and count_parts(folder) < number:
+    while all(process.poll() is None for process in processes) and count_parts(folder) < number:
         time.sleep(0.002)
 
 
@@ -77,8 +77,8 @@ def test_killed_shards_give_the_same_result_as_one_process(
         # The killed ones had not finished.
         codes = {process.wait(WAIT_S) for process in running}
         assert codes == ({0} if is_last else {-signal.SIGKILL})
-    found = results(shards)
-    assert found == results(tmp_path / "whole")
-    assert found["a.txt"].count(b"\n") == rows
-    errors = [json.loads(line)["row"] for line in found["a.txt.errors.jsonl"].splitlines()]
+    sharded = results(shards)
+    assert sharded == results(tmp_path / "whole")
+    assert sharded["a.txt"].count(b"\n") == rows
+    errors = [json.loads(line)["row"] for line in sharded["a.txt.errors.jsonl"].splitlines()]
     assert errors == [rows // 3 + 1, rows]

@@ -20,8 +20,8 @@ TRANSLATION = "Ich möchte eine Tasse Kaffee."
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """A server whose engine may be stopped for a while. Nothing monitors it here."""
-    with serving() as one:
-        yield one
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture(params=["answers", "hangs"])

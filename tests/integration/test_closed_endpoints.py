@@ -185,7 +185,7 @@ def test_a_usual_grpc_client_is_refused_too(shipped: Served) -> None:
 def test_only_backends_that_a_model_names_are_installed(shipped: Served) -> None:
     """Triton's own `python` backend would run a model's code."""
     arguments = Path(f"/proc/{shipped.server.pid}/cmdline").read_bytes().split(b"\0")
-    (given,) = (one for one in arguments if one.startswith(b"--backend-directory="))
+    (given,) = (argument for argument in arguments if argument.startswith(b"--backend-directory="))
     folder = Path(given.decode().partition("=")[2])
     assert [path.name for path in folder.iterdir()] == ["dragoman"]
 

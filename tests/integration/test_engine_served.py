@@ -20,8 +20,8 @@ from tests.servers import WAIT_S, Served, serving, tensor, wait_for
 def test_metrics_follow_the_work(shipped: Served) -> None:
     time.sleep(1)  # by then, metrics of earlier requests are written
     before = {n: shipped.metric(n) for n in ("sentences_total", "output_tokens_total")}
-    found = shipped.grpc.translate(["I'm hungry.", "Good morning."])
-    tokens = sum(translation.output_tokens for translation in found)
+    translations = shipped.grpc.translate(["I'm hungry.", "Good morning."])
+    tokens = sum(translation.output_tokens for translation in translations)
     wait_for(lambda: shipped.metric("sentences_total") == before["sentences_total"] + 2)
     assert shipped.metric("output_tokens_total") == before["output_tokens_total"] + tokens
     assert shipped.metric("rows_limit") > 0

@@ -21,8 +21,8 @@ GONE_S = 100
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """A server whose engine may be stopped for a while. Nothing monitors it here."""
-    with serving() as one:
-        yield one
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def test_a_request_with_a_timeout_is_answered_while_the_engine_hangs(
         assert message in answer["error"]
     else:
         client = triton_grpc.InferenceServerClient(hung.server.grpc_url.removeprefix("grpc://"))
-        asked = [tensor(["I'm hungry."])]
+        inputs = [tensor(["I'm hungry."])]
         with client, pytest.raises(triton_grpc.InferenceServerException, match=message):
-            client.infer("translate", asked, timeout=TIMEOUT_US, client_timeout=WAIT_S)
+            client.infer("translate", inputs, timeout=TIMEOUT_US, client_timeout=WAIT_S)
 
 
 def test_late_answers_of_an_engine_that_hung_are_dropped(served: Served) -> None:

@@ -27,8 +27,8 @@ def test_the_example_gets_the_same_result_as_translate(shipped_fp32: Served, tex
     done = subprocess.run(
         example, capture_output=True, text=True, timeout=WAIT_S, cwd=REPOSITORY, check=True
     )
-    found = shipped_fp32.grpc.translate(text, target_language="en", beam_width=1)
-    assert done.stdout == f"{found.text}\n"
+    translation = shipped_fp32.grpc.translate(text, target_language="en", beam_width=1)
+    assert done.stdout == f"{translation.text}\n"
 
 
 def test_only_the_input_that_does_not_fit_fails(shipped_fp32: Served) -> None:

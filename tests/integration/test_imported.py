@@ -56,22 +56,26 @@ def test_an_imported_model_is_served(tmp_path: Path) -> None:
         decoded = tokenizer.batch_decode(ids, skip_special_tokens=True)
         said = [re.sub(r">>\w+<<", "", text) for text in decoded]
         # A text without a translation stays.
-        right[language] = [one or text for one, text in zip(said, texts, strict=True)]
+        right[language] = [line or text for line, text in zip(said, texts, strict=True)]
     assert right["de"] != right["fr"]
 
     plain: dict[str, Any] = {"max_tokens": MOST_TOKENS, "length_penalty": 0.0}
     with serving(repository) as served:
         for client in (served.grpc, served.http):
             for language, expected in right.items():
-                found = client.translate(texts, target_language=language, repair=False, **plain)
-                assert [one.text for one in found] == expected
+                translations = client.translate(
+                    texts, target_language=language, repair=False, **plain
+                )
+                assert [translation.text for translation in translations] == expected
                 *_, last = client.translate_stream(texts[0], target_language=language, **plain)
                 assert last.text == expected[0]
             begun = client.translate(texts, prefix="nicht", **plain)
-            assert all(one.text.startswith("nicht") for one in begun)
+            assert all(translation.text.startswith("nicht") for translation in begun)
             word = texts[0].split()[0]
             held = client.translate(texts[0], glossary={word: "nicht"}, max_tokens=60)
             assert "nicht" in held.text
-            told = client.translate(texts[0], return_scores=True, return_alignments="hard", **plain)
-            assert told.score is not None
-            assert told.alignments
+            translation = client.translate(
+                texts[0], return_scores=True, return_alignments="hard", **plain
+            )
+            assert translation.score is not None
+            assert translation.alignments

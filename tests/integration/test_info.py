@@ -43,16 +43,16 @@ def older(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def test_info_is_the_same_over_both_protocols(shipped: Served) -> None:
-    found = shipped.grpc.info()
-    assert found == shipped.http.info()
+    info = shipped.grpc.info()
+    assert info == shipped.http.info()
     manifest = Manifest.load(BUNDLE)
-    assert found.version == __version__
-    assert found.languages == manifest.languages == shipped.http.languages()
-    assert found.directions == manifest.all_directions
-    assert [one["identity"] for one in found.bundles] == [manifest.identity]
-    assert found.metrics_port == shipped.server.ports.metrics
-    assert found.limits["max_beam_width"] == manifest.limits.max_beam_width
-    assert found.options["beam_width"]["range"]["most"] == manifest.limits.max_beam_width
+    assert info.version == __version__
+    assert info.languages == manifest.languages == shipped.http.languages()
+    assert info.directions == manifest.all_directions
+    assert [bundle["identity"] for bundle in info.bundles] == [manifest.identity]
+    assert info.metrics_port == shipped.server.ports.metrics
+    assert info.limits["max_beam_width"] == manifest.limits.max_beam_width
+    assert info.options["beam_width"]["range"]["most"] == manifest.limits.max_beam_width
 
 
 @pytest.mark.parametrize("body", [{"text_input": "a"}, {"beam_width": 4}])
@@ -91,10 +91,10 @@ def test_answers_carry_the_requests_id(shipped: Served) -> None:
 
 def test_an_older_repository_serves_current_options(older: Served) -> None:
     for client in (older.grpc, older.http):
-        found = client.translate("red", beam_width=2, return_scores=True, return_bundle=True)
-        assert found.score is not None
-        assert found.bundle == client.info().bundles[0]["identity"]
+        translation = client.translate("red", beam_width=2, return_scores=True, return_bundle=True)
+        assert translation.score is not None
+        assert translation.bundle == client.info().bundles[0]["identity"]
     with grpc.insecure_channel(older.server.grpc_url.removeprefix("grpc://")) as channel:
         service = GRPCInferenceServiceStub(channel)
         metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=TRANSLATE))
-        assert "return_bundle" in [one.name for one in metadata.inputs]
+        assert "return_bundle" in [field.name for field in metadata.inputs]

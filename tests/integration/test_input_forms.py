@@ -25,9 +25,9 @@ EMPTY = Translation("", 0, "stop")
 def test_an_empty_text_is_an_empty_translation(shipped: Served, protocol: str) -> None:
     client = getattr(shipped, protocol)
     assert client.translate("") == client.translate(" \n\t ") == EMPTY
-    found = client.translate(["I'm hungry.", "", "I'm hungry."], num_return_sequences=2)
-    assert [one.text for one in found] == [HUNGRY, "", HUNGRY]
-    assert found[1] == EMPTY  # without alternatives, since they would be the same
+    translations = client.translate(["I'm hungry.", "", "I'm hungry."], num_return_sequences=2)
+    assert [translation.text for translation in translations] == [HUNGRY, "", HUNGRY]
+    assert translations[1] == EMPTY  # without alternatives, since they would be the same
     assert list(client.translate_stream(" ")) == [EMPTY]
     requested = client.translate(
         ["", "I'm hungry."],
@@ -153,12 +153,12 @@ def test_a_refused_row_is_named_by_its_index_in_the_request(
 def test_each_row_may_have_its_own_languages(shipped: Served) -> None:
     texts = ["I'm hungry.", "Wo ist Tom?", "I'm hungry."]
     sources, targets = ["en", "de", "en"], ["de", "en", "fr"]
-    found = infer(shipped, texts, source_language=sources, target_language=targets)
+    answer = infer(shipped, texts, source_language=sources, target_language=targets)
     alone = [
         shipped.grpc.translate(text, source_language=source, target_language=target).text
         for text, source, target in zip(texts, sources, targets, strict=True)
     ]
-    assert found == (200, ([3, 1], alone))
+    assert answer == (200, ([3, 1], alone))
     assert len({*alone}) == 3
     same = infer(shipped, texts[::2], target_language=["de", "de"])
     assert same == (200, ([2, 1], [alone[0]] * 2))

@@ -38,22 +38,22 @@ def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -
         shipped, *words, *outputs, "--texts", str(texts), "--batch-size", "1,3", protocol=protocol
     )
     assert code == 0
-    found = points(file)
+    measured = points(file)
     # A record of 20 requests a second has three times as many sentences in batches of three.
     single = ["20/s recorded", "20/s poisson", "concurrency 1", "concurrency 4"]
     triple = ["60/s recorded", "20/s poisson", "concurrency 1", "concurrency 4"]
-    assert [point.load for point in found] == single + triple
-    assert [point.batch_size for point in found] == [1] * 4 + [3] * 4
-    for point in found:
+    assert [point.load for point in measured] == single + triple
+    assert [point.batch_size for point in measured] == [1] * 4 + [3] * 4
+    for point in measured:
         assert not point.errors, point.examples
         assert 2 <= len(point.windows) <= 4
         assert point.sentences_per_s.mean > 0
         assert 0 < point.latencies.percentile_ms(50) <= point.latencies.percentile_ms(99.9)
         assert sum(window.tokens for window in point.windows) > 0
         assert point.server is not None
-        told = dict(point.server.described())
-        assert "engine process, peak memory" in told
-        assert "output tokens/s" in told
+        described = dict(point.server.described())
+        assert "engine process, peak memory" in described
+        assert "output tokens/s" in described
     assert "<script>alert" not in page.read_text()
 
 

@@ -32,12 +32,12 @@ LAYOUT = re.compile(r"\s*\n\s*")
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_a_long_text_keeps_its_layout(shipped: Served, protocol: str) -> None:
     translator: Translator = getattr(shipped, protocol)
-    found = translator.translate(TEXT, split_sentences=True, beam_width=1)
-    assert LAYOUT.findall(found.text) == LAYOUT.findall(TEXT)
-    assert found.text.startswith("# ")
-    assert "\n\n* * *\n\n" in found.text
+    translation = translator.translate(TEXT, split_sentences=True, beam_width=1)
+    assert LAYOUT.findall(translation.text) == LAYOUT.findall(TEXT)
+    assert translation.text.startswith("# ")
+    assert "\n\n* * *\n\n" in translation.text
     parts = list(translator.translate_stream(TEXT, split_sentences=True, beam_width=1))
-    assert parts[-1] == found
+    assert parts[-1] == translation
     assert all(b.text.startswith(a.text) for a, b in itertools.pairwise(parts))
 
 
@@ -46,7 +46,9 @@ def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
     """The model was trained on single sentences, and omits some of several sentences."""
     translator: Translator = getattr(shipped, protocol)
     sentences = ["I am hungry.", "I have time.", "See you tomorrow."]
-    apart = [one.text for one in translator.translate(sentences, target_language="de")]
+    apart = [
+        translation.text for translation in translator.translate(sentences, target_language="de")
+    ]
     text = " ".join(sentences)
     assert translator.translate(text, target_language="de").text == " ".join(apart)
     parts = list(translator.translate_stream(text, target_language="de"))
@@ -87,11 +89,11 @@ def test_shorter_parts_on_request(shipped: Served) -> None:
     text = "I am hungry, and I would like a cup of coffee; my brother is in Boston."
     pieces = ["I am hungry, and I would like a cup of coffee;", "my brother is in Boston."]
     for translator in (shipped.grpc, shipped.http):
-        found = translator.translate(text, split_sentences=True, max_sentence_tokens=16)
-        assert found.text == " ".join(one.text for one in translator.translate(pieces))
+        translation = translator.translate(text, split_sentences=True, max_sentence_tokens=16)
+        assert translation.text == " ".join(part.text for part in translator.translate(pieces))
         # As a whole, the model omits most of it.
-        found = translator.translate(LONG, split_sentences=True, max_sentence_tokens=16)
-        assert found.text.lower().count("kaffee") == 100
+        translation = translator.translate(LONG, split_sentences=True, max_sentence_tokens=16)
+        assert translation.text.lower().count("kaffee") == 100
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,8 @@ def test_a_book_keeps_its_layout(shipped: Served, tmp_path: Path) -> None:
             timeout=WAIT_S,
         )
     assert target.read_bytes() == printed.stdout
-    found = printed.stdout.decode()
-    assert LAYOUT.findall(found) == LAYOUT.findall(text)
+    translated = printed.stdout.decode()
+    assert LAYOUT.findall(translated) == LAYOUT.findall(text)
     again = tmp_path / "again.txt"
     done = shipped.http.translate_file(
         source, again, form=Document(), target_language="de", beam_width=1

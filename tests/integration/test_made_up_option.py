@@ -82,17 +82,17 @@ def test_the_server_accepts_it_over_grpc(served: Served) -> None:
         service = GRPCInferenceServiceStub(channel)
         for model in (TRANSLATE, SCORE, STREAM):
             metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=model))
-            assert (NAME, "INT32") in [(one.name, one.datatype) for one in metadata.inputs]
+            assert (NAME, "INT32") in [(field.name, field.datatype) for field in metadata.inputs]
         for value, message in ((3, ""), (4, RANGE + FIELDS)):
             inputs = {"text_input": text_tensor(["Good morning."]), **option_tensors({NAME: value})}
             streamed = service.ModelStreamInfer(iter([stream_request(STREAM, inputs, 30.0)]))
-            assert [one.error_message for one in streamed][-1].endswith(message)
+            assert [response.error_message for response in streamed][-1].endswith(message)
             try:
                 service.ModelInfer(infer_request(TRANSLATE, inputs, 30.0))
-                told = ""
+                refusal = ""
             except grpc.RpcError as error:
-                told = error.details()
-            assert told == message
+                refusal = error.details()
+            assert refusal == message
 
 
 @pytest.mark.usefixtures("declared")
@@ -101,7 +101,7 @@ def test_it_is_described(served: Served, capsys: pytest.CaptureFixture[str]) -> 
     assert described["range"] == {"least": 1, "most": 3, "above": False}
     assert described["models"] == [TRANSLATE, STREAM, SCORE]
     with urllib.request.urlopen(f"{served.server.http_url}/v2/models/score", timeout=10) as answer:
-        assert NAME in [one["name"] for one in json.load(answer)["inputs"]]
+        assert NAME in [field["name"] for field in json.load(answer)["inputs"]]
     (row,) = (line for line in option_table().splitlines() if NAME in line)
     assert (
         row
@@ -168,10 +168,10 @@ def scored_in_tasks(url: str, options: Any) -> None:
 
 def run(url: str, options: Any, *words: str) -> None:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    with contextlib.redirect_stderr(io.StringIO()) as told:
+    with contextlib.redirect_stderr(io.StringIO()) as stderr:
         code = main([words[0], "--url", url, *flags, *words[1:]])
     if code:
-        raise ValueError(told.getvalue())
+        raise ValueError(stderr.getvalue())
 
 
 def by_translate(url: str, options: Any) -> None:
@@ -240,14 +240,18 @@ def test_the_own_api_accepts_it(gateway: RunningGateway) -> None:
 
 
 def test_the_own_api_describes_it(gateway: RunningGateway) -> None:
-    (option,) = (one for one in gateway.get("/api/v1/info").json["options"] if one["name"] == NAME)
+    (option,) = (
+        option for option in gateway.get("/api/v1/info").json["options"] if option["name"] == NAME
+    )
     assert option["range"] == {"least": 1, "most": 3, "above": False}
     shapes = gateway.get("/api/v1/openapi.json").json["components"]["schemas"]
     described = [
-        one["properties"][NAME] for one in shapes.values() if NAME in one.get("properties", {})
+        shape["properties"][NAME]
+        for shape in shapes.values()
+        if NAME in shape.get("properties", {})
     ]
     assert len(described) >= 3
-    assert all((one["minimum"], one["maximum"]) == (1, 3) for one in described)
+    assert all((schema["minimum"], schema["maximum"]) == (1, 3) for schema in described)
 
 
 @pytest.mark.usefixtures("declared")

@@ -121,20 +121,23 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def check(found: dict[str, Any], text: str = "text") -> None:
-    assert (found[NUMBER], found[NAMES]) == (loudness(found[text]), moods(found[text]))
-    assert found[NAMES]
+def check(translation: dict[str, Any], text: str = "text") -> None:
+    assert (translation[NUMBER], translation[NAMES]) == (
+        loudness(translation[text]),
+        moods(translation[text]),
+    )
+    assert translation[NAMES]
 
 
 def test_triton_has_it_over_http(served: Served) -> None:
     for text in TEXTS:
         body = {"text_input": text, OPTION: True, "target_language": "de"}
-        for found in (served.generate(body)[1], served.events(**body)[-1]):
-            translation = found["text_output"]
-            assert found[f"{NUMBER}s"] == loudness(translation)
-            assert found[NAMES] == ",".join(moods(translation))
-    status, found = served.generate({"text_input": TEXTS[0], "target_language": "de"})
-    assert (status, NAMES in found, f"{NUMBER}s" in found) == (200, True, False)
+        for answer in (served.generate(body)[1], served.events(**body)[-1]):
+            translation = answer["text_output"]
+            assert answer[f"{NUMBER}s"] == loudness(translation)
+            assert answer[NAMES] == ",".join(moods(translation))
+    status, answer = served.generate({"text_input": TEXTS[0], "target_language": "de"})
+    assert (status, NAMES in answer, f"{NUMBER}s" in answer) == (200, True, False)
     pair = {"text_input": TEXTS[0], "target_input": "Guten Morgen.", OPTION: True}
     assert served.generate(pair, SCORE)[1][f"{NUMBER}s"] > 0
 
@@ -144,10 +147,10 @@ def test_triton_describes_it(served: Served) -> None:
         service = GRPCInferenceServiceStub(channel)
         for model in (TRANSLATE, STREAM, SCORE):
             metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=model))
-            outputs = [(one.name, one.datatype) for one in metadata.outputs]
+            outputs = [(field.name, field.datatype) for field in metadata.outputs]
             assert (f"{NUMBER}s", "FP32") in outputs
             assert ((NAMES, "BYTES") in outputs) == (model != SCORE)
-            assert (OPTION, "BOOL") in [(one.name, one.datatype) for one in metadata.inputs]
+            assert (OPTION, "BOOL") in [(field.name, field.datatype) for field in metadata.inputs]
 
 
 CLIENT = f"""
@@ -163,22 +166,23 @@ async def in_tasks():
 with Translator(url) as translator:
     whole = translator.translate(texts, **options)
     several = translator.translate(texts, **options, num_return_sequences=2)
-    alternatives = [other for one in several for other in (one, *one.alternatives)]
+    alternatives = [other for best in several for other in (best, *best.alternatives)]
     *_, last = translator.translate_stream(texts[0], **options)
     pair = translator.score(texts[0], whole[0].text, **options)
     plain = translator.translate(texts[0], target_language="de")
 assert asyncio.run(in_tasks()) == whole
 assert pair.{NUMBER} > 0 and plain.{NUMBER} is None and plain.{NAMES}
-found = [*whole, *alternatives, last]
-print(json.dumps([vars(one) | {{"alternatives": None}} for one in found]))
+translations = [*whole, *alternatives, last]
+fields = [vars(translation) | {{"alternatives": None}} for translation in translations]
+print(json.dumps(fields))
 """
 
 
 def check_client(url: str) -> None:
-    found = json.loads(run("-c", CLIENT, url, *TEXTS))
-    assert len(found) > 2 * len(TEXTS)
-    for one in found:
-        check(one)
+    translations = json.loads(run("-c", CLIENT, url, *TEXTS))
+    assert len(translations) > 2 * len(TEXTS)
+    for translation in translations:
+        check(translation)
 
 
 @pytest.mark.parametrize("door", ["http_url", "grpc_url", "engine_url"])
@@ -203,8 +207,8 @@ with FakeServer(translate) as server:
     for target in (*({{"url": url}} for url in urls), {{"transport": FakeTransport(translate)}}):
         with Translator(**target) as translator:
             for text in sys.argv[1:]:
-                found = translator.translate(text, {OPTION}=True)
-                assert (found.{NUMBER}, found.{NAMES}) == (len(text) / 8, ("calm",)), target
+                answer = translator.translate(text, {OPTION}=True)
+                assert (answer.{NUMBER}, answer.{NAMES}) == (len(text) / 8, ("calm",)), target
 """
 
 
@@ -217,17 +221,17 @@ def test_the_own_api_has_it(gateway: RunningGateway) -> None:
     body: dict[str, Any] = {"text": TEXTS, "target_language": "de", "source_language": "en"}
     for store in (True, True, False):  # the second one is answered from the cache
         answer = gateway.post("/api/v1/translate", {**body, OPTION: True, "store": store}).json
-        for found in answer["translations"]:
-            check(found)
+        for translation in answer["translations"]:
+            check(translation)
         answer = gateway.post("/api/v1/translate", {**body, "store": store}).json
-        for found in answer["translations"]:
-            assert found[NAMES] == moods(found["text"])
-            assert NUMBER not in found
+        for translation in answer["translations"]:
+            assert translation[NAMES] == moods(translation["text"])
+            assert NUMBER not in translation
     events = gateway.post("/api/v1/translate/stream", {**body, "text": TEXTS[1], OPTION: True})
     *_, last = (line for line in events.body.decode().splitlines() if line.startswith("data:"))
     check(json.loads(last.removeprefix("data:")))
     pairs = gateway.post("/api/v1/score", {**body, "target": TEXTS, OPTION: True}).json
-    assert all(one[NUMBER] > 0 for one in pairs["scores"])
+    assert all(score[NUMBER] > 0 for score in pairs["scores"])
 
 
 def test_openapi_describes_it(gateway: RunningGateway) -> None:

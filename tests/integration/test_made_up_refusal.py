@@ -182,8 +182,8 @@ def test_the_own_api_has_its_fields(gateway: RunningGateway, tags: dict[str, str
 def test_other_protocols_have_only_the_message(gateway: RunningGateway) -> None:
     body = {"q": TEXTS, "source": "en", "target": "de"}
     assert gateway.post("/translate", body).json == {"error": f"Invalid request: {LOUD.message}"}
-    found = gateway.post("/v2/translate", {"text": TEXTS, "target_lang": "DE"})
-    assert found.json == {"message": LOUD.message}
+    answer = gateway.post("/v2/translate", {"text": TEXTS, "target_lang": "DE"})
+    assert answer.json == {"message": LOUD.message}
 
 
 def test_rivas_protocol_has_them_in_its_metadata(gateway: RunningGateway) -> None:
@@ -191,7 +191,7 @@ def test_rivas_protocol_has_them_in_its_metadata(gateway: RunningGateway) -> Non
     with pytest.raises(grpc.RpcError) as caught:
         client.translate(TEXTS, "", "en", "de")
     assert caught.value.details() == LOUD.message
-    metadata = {one.key: one.value for one in caught.value.trailing_metadata()}
+    metadata = {field.key: field.value for field in caught.value.trailing_metadata()}
     assert json.loads(metadata["refusal"]) == LOUD.fields()
 
 
@@ -201,6 +201,6 @@ def test_a_document_is_translated_without_it(gateway: RunningGateway) -> None:
     job = gateway.upload("/api/v1/documents", "page.html", page, fields).json["id"]
     done = gateway.get(f"/api/v1/documents/{job}?wait_s=60").json
     assert done["state"] == "done"
-    found = gateway.get(f"/api/v1/documents/{job}/result").body.decode()
-    assert "<p>A loud text.</p>" in found
-    assert "Good" not in found
+    document = gateway.get(f"/api/v1/documents/{job}/result").body.decode()
+    assert "<p>A loud text.</p>" in document
+    assert "Good" not in document

@@ -17,8 +17,8 @@ from tests.servers import Served
 def test_tags_are_a_tree_and_are_at_valid_positions(shipped: Served, name: str) -> None:
     pairs = read_tagged_pairs(CORPORA / f"markup-{name.replace(' ', '-')}", "de")
     lines = [pair.line for pair in pairs]
-    found, uncertain = translate_lines(shipped.grpc, "de", lines, root_of(name))
-    quality = tag_quality(pairs, found)
+    translated, uncertain = translate_lines(shipped.grpc, "de", lines, root_of(name))
+    quality = tag_quality(pairs, translated)
     assert (quality.once, quality.in_parent) == (1, 1)
     assert uncertain < 0.02
     assert quality.bleu_of_pieces > 0.96 * quality.bleu_of_best_pieces

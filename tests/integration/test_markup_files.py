@@ -60,15 +60,15 @@ def translated(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_the_office_example_is_translated_in_all_of_its_parts(translated: Path) -> None:
     with (
         zipfile.ZipFile(EXAMPLES / "library.docx") as source,
-        zipfile.ZipFile(translated / "library.de.docx") as found,
+        zipfile.ZipFile(translated / "library.de.docx") as target,
     ):
-        assert found.namelist() == source.namelist()
-        texts = {name: "".join(etree.fromstring(found.read(name)).itertext()) for name in PARTS}
+        assert target.namelist() == source.namelist()
+        texts = {name: "".join(etree.fromstring(target.read(name)).itertext()) for name in PARTS}
         for name, text in texts.items():
             assert text != "".join(etree.fromstring(source.read(name)).itertext())
         assert "Bibliothek" in texts["word/document.xml"]
         kept = {*source.namelist()} - {*PARTS, "word/styles.xml"}
-        assert all(found.read(name) == source.read(name) for name in kept)
+        assert all(target.read(name) == source.read(name) for name in kept)
 
 
 @pytest.fixture
@@ -84,18 +84,20 @@ def translate(shipped: Served, *words: object) -> int:
 
 
 def elements(page: str) -> list[str]:
-    return [str(one.tag) for one in html5lib.parse(page, namespaceHTMLElements=False).iter()]
+    return [
+        str(element.tag) for element in html5lib.parse(page, namespaceHTMLElements=False).iter()
+    ]
 
 
-def check_page(found: str) -> None:
-    assert '<a href="/cars?a=1&b=2" title="Das rote Auto">rote <b>Autos</b></a>' in found
-    assert "<em>alte Häuser</em>" in found
-    assert "<code>water()</code>" in found
-    assert "<title>Hunde &amp; Katzen</title>" in found
-    assert 'alt="Ein kleines Haus"' in found
-    assert '<p class="notranslate">Dragoman stays <b>English</b>.</p>' in found
-    assert '<script>document.write("<b>untouched</b>")</script>' in found
-    assert sorted(elements(found)) == sorted(elements(PAGE))
+def check_page(html: str) -> None:
+    assert '<a href="/cars?a=1&b=2" title="Das rote Auto">rote <b>Autos</b></a>' in html
+    assert "<em>alte Häuser</em>" in html
+    assert "<code>water()</code>" in html
+    assert "<title>Hunde &amp; Katzen</title>" in html
+    assert 'alt="Ein kleines Haus"' in html
+    assert '<p class="notranslate">Dragoman stays <b>English</b>.</p>' in html
+    assert '<script>document.write("<b>untouched</b>")</script>' in html
+    assert sorted(elements(html)) == sorted(elements(PAGE))
 
 
 def test_a_page(
@@ -106,18 +108,18 @@ def test_a_page(
     target = tmp_path / "seite.html"
     assert translate(shipped, "--format", "auto", "--input", page, "--output", target) == 0
     check_page(target.read_text(encoding="utf-8"))
-    assert [one.name for one in sorted(tmp_path.iterdir())] == ["page.html", "seite.html"]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["page.html", "seite.html"]
 
 
 def test_xliff(shipped: Served, tmp_path: Path) -> None:
     source, target = tmp_path / "a.xlf", tmp_path / "b.xlf"
     source.write_text(XLIFF, encoding="utf-8")
     assert translate(shipped, "--format", "xliff", "--input", source, "--output", target) == 0
-    found = target.read_text(encoding="utf-8")
-    assert '<g id="1">den roten Knopf</g>' in found
-    assert found.count("<target") == 1
+    document = target.read_text(encoding="utf-8")
+    assert '<g id="1">den roten Knopf</g>' in document
+    assert document.count("<target") == 1
     for line in XLIFF.splitlines():
-        assert line.partition("</trans-unit>")[0] in found
+        assert line.partition("</trans-unit>")[0] in document
 
 
 def test_the_example_page(translated: Path) -> None:
@@ -132,11 +134,11 @@ def test_the_example_page(translated: Path) -> None:
     ):
         assert kept in before
         assert kept in after
-    for found in (
+    for part in (
         *("<b>dreitausend Bücher</b>", '<a href="/card">neue Karte</a>', "<strong>Tee</strong>"),
         *(">Neue Bücher</a>", 'placeholder="Suchen Sie ein Buch?"', "<button>Suche</button>"),
     ):
-        assert found in after
+        assert part in after
 
 
 TREE = """[...document.querySelectorAll("*")].map(one => [one.tagName, ...[...one.attributes]
@@ -195,14 +197,14 @@ def test_xliff_is_valid_by_the_official_schema(
 
 
 def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
-    told: list[FileProgress] = []
+    progress: list[FileProgress] = []
     target = tmp_path / "seite.html"
     done = shipped.http.translate_file(
-        page, target, form="html", tell=told.append, target_language="de"
+        page, target, form="html", tell=progress.append, target_language="de"
     )
     check_page(target.read_text(encoding="utf-8"))
     assert (done.lines, done.of, done.refused) == (4, 4, 0)
-    assert told[-1].lines == 4
+    assert progress[-1].lines == 4
     with pytest.raises(FileExistsError):
         shipped.grpc.translate_file(page, target, form="html", target_language="de")
     with pytest.raises(ValueError, match="resume: a document with markup"):

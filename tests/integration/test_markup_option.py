@@ -18,34 +18,43 @@ LINK = Markup((Code(RED, RED + 8), Code(RED, RED + 3, 0), Code(16, 16)))
 """A link around `red cars`, bold type within it, and a line break between the sentences."""
 
 
-def marked(found: Translation) -> list[str]:
-    assert found.codes is not None
-    return [found.text[begin:end] for begin, end in found.codes.codes]
+def marked(translation: Translation) -> list[str]:
+    assert translation.codes is not None
+    return [translation.text[begin:end] for begin, end in translation.codes.codes]
 
 
 def test_codes_are_placed_over_both_protocols(shipped: Served) -> None:
     for client in (shipped.grpc, shipped.http):
         plain = client.translate(TEXT, target_language="de")
-        found = client.translate(TEXT, target_language="de", markup=LINK)
-        assert found.text == plain.text == "Ich mag rote Autos. Drücke den Knopf."
-        assert marked(found) == ["rote Autos", "rote", ""]
-        assert found.codes is not None
-        assert found.codes.codes[2] == (19, 19)
-        assert found.codes.uncertain == 0
+        translation = client.translate(TEXT, target_language="de", markup=LINK)
+        assert translation.text == plain.text == "Ich mag rote Autos. Drücke den Knopf."
+        assert marked(translation) == ["rote Autos", "rote", ""]
+        assert translation.codes is not None
+        assert translation.codes.codes[2] == (19, 19)
+        assert translation.codes.uncertain == 0
         assert plain.codes is None
 
 
 def test_each_text_has_its_own_markup(shipped: Served) -> None:
     texts = ["I like red cars.", "Good morning.", "", "I like red cars."]
     markup = [Markup((Code(7, 15),)), None, Markup((Code(0, 0),)), Markup((Code(0, 16),))]
-    found = shipped.grpc.translate(texts, target_language="de", markup=markup)
-    assert [marked(one) for one in found] == [["rote Autos"], [], [""], ["Ich mag rote Autos."]]
-    alone = [
-        shipped.grpc.translate(text, target_language="de", markup=one or Markup())
-        for text, one in zip(texts, markup, strict=True)
+    translations = shipped.grpc.translate(texts, target_language="de", markup=markup)
+    assert [marked(translation) for translation in translations] == [
+        ["rote Autos"],
+        [],
+        [""],
+        ["Ich mag rote Autos."],
     ]
-    assert [one.codes for one in found] == [one.codes for one in alone]
-    assert [one.text for one in found] == [one.text for one in alone]
+    alone = [
+        shipped.grpc.translate(text, target_language="de", markup=marks or Markup())
+        for text, marks in zip(texts, markup, strict=True)
+    ]
+    assert [translation.codes for translation in translations] == [
+        translation.codes for translation in alone
+    ]
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in alone
+    ]
 
 
 def test_neighbours_change_nothing(shipped: Served) -> None:
@@ -61,33 +70,33 @@ def test_neighbours_change_nothing(shipped: Served) -> None:
                 )
             )
 
-    for found in asyncio.run(main()):
-        assert marked(found)[:2] == ["rote Autos", "rote"]
+    for translation in asyncio.run(main()):
+        assert marked(translation)[:2] == ["rote Autos", "rote"]
 
 
 def test_kept_words_are_repeated(shipped: Served) -> None:
     text = "Call the function get_size_of_x now."
     begin = text.index("get")
     for width in (1, 4):
-        found = shipped.grpc.translate(
+        translation = shipped.grpc.translate(
             text,
             target_language="de",
             beam_width=width,
             markup={"codes": [[begin, begin + 13]], "keep": [[begin, begin + 13]]},
         )
-        assert "get_size_of_x" in found.text
-        assert marked(found) == ["get_size_of_x"]
+        assert "get_size_of_x" in translation.text
+        assert marked(translation) == ["get_size_of_x"]
 
 
 def test_kept_words_may_be_longer_than_a_sentence(shipped: Served) -> None:
     code = " ".join(f"x{number} = get(bar_{number});" for number in range(40))  # 500 tokens
     text = f"Write {code} at the end of the file."
     span = 6, 6 + len(code)
-    found = shipped.grpc.translate(
+    translation = shipped.grpc.translate(
         text, target_language="de", markup={"codes": [[0, len(text)], [*span, 0]], "keep": [span]}
     )
-    assert marked(found) == [found.text, code]
-    assert len(found.text) > len(code) + 10
+    assert marked(translation) == [translation.text, code]
+    assert len(translation.text) > len(code) + 10
 
 
 def test_the_last_part_of_a_stream_has_the_codes(shipped: Served) -> None:
@@ -98,7 +107,7 @@ def test_the_last_part_of_a_stream_has_the_codes(shipped: Served) -> None:
 
 
 def test_with_other_outputs(shipped: Served) -> None:
-    found = shipped.grpc.translate(
+    translation = shipped.grpc.translate(
         TEXT,
         target_language="de",
         markup=LINK,
@@ -106,10 +115,10 @@ def test_with_other_outputs(shipped: Served) -> None:
         return_alignments="hard",
         glossary={"button": "Schalter"},
     )
-    assert marked(found)[:2] == ["rote Autos", "rote"]
-    assert "Schalter" in found.text
-    assert found.token_scores is not None
-    assert found.alignments is not None
+    assert marked(translation)[:2] == ["rote Autos", "rote"]
+    assert "Schalter" in translation.text
+    assert translation.token_scores is not None
+    assert translation.alignments is not None
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ def memory_bytes(pid: int) -> int:
     Source: https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html
     """
     text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-    found = re.search(r"^Pss: +([0-9]+) kB$", text, re.MULTILINE)
-    assert found
-    return int(found[1]) * 1024
+    match = re.search(r"^Pss: +([0-9]+) kB$", text, re.MULTILINE)
+    assert match
+    return int(match[1]) * 1024
 
 
 def test_memory_is_released_after_a_burst() -> None:

@@ -62,9 +62,9 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
     faults = {"model.safetensors": [Fault(503, retry_after="0"), Fault(most_bytes=10_000)]}
     with MarianHub(tmp_path / "model", faults=faults).run() as hub:
         extras = "serve", "import"
-        found = translated(cache, tmp_path, extras, list(SERVE), HF_ENDPOINT=hub.address)
+        translations = translated(cache, tmp_path, extras, list(SERVE), HF_ENDPOINT=hub.address)
         assert not hub.faults["model.safetensors"]
-    assert found[0]
+    assert translations[0]
     # Cached: without a hub or onnx, and from a setting in Compose's form; another model beside it.
     words = [word for word in SERVE if word != MODEL]
     offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
@@ -78,8 +78,8 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
         DRAGOMAN_MODELS=models,
         **offline,
     )
-    assert both[:1] == found
-    assert both[1] not in found
+    assert both[:1] == translations
+    assert both[1] not in translations
 
 
 def test_firefoxs_models_translate_between_all_languages_in_one_command(tmp_path: Path) -> None:
@@ -136,6 +136,6 @@ def test_an_unusable_model_is_reported_in_one_line(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("dragoman_serving.launch.stop_signals.stop_on_signals", lambda: None)
     assert main(["serve", *(word.format(random_bundle) for word in words), "--no-gateway"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"dragoman serve: {message}")
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(f"dragoman serve: {message}")
+    assert stderr.count("\n") == 1

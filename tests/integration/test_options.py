@@ -49,8 +49,11 @@ def translator() -> Iterator[Translator]:
     running.close()
 
 
-def texts_of(found: list[Translation]) -> list[list[str]]:
-    return [[one.text, *(other.text for other in one.alternatives)] for one in found]
+def texts_of(translations: list[Translation]) -> list[list[str]]:
+    return [
+        [translation.text, *(other.text for other in translation.alternatives)]
+        for translation in translations
+    ]
 
 
 def last_of(stream: Iterator[Translation]) -> str:
@@ -67,11 +70,14 @@ def test_every_option_is_served(
     }
     expected = translator.translate(TEXTS, written)
     plain = translator.translate(TEXTS)
-    wanted = [[one.text, *(other.text for other in one.others)] for one in expected]
+    expected_texts = [
+        [translation.text, *(other.text for other in translation.others)]
+        for translation in expected
+    ]
     for client in (shipped.grpc, shipped.http):
-        assert texts_of(client.translate(TEXTS, **options)) == wanted
+        assert texts_of(client.translate(TEXTS, **options)) == expected_texts
     if len(options) == 1:
-        assert [texts[0] for texts in wanted] != [one.text for one in plain]
+        assert [texts[0] for texts in expected_texts] != [translation.text for translation in plain]
 
 
 @pytest.mark.parametrize("words", [[], ["Tee"], ["Tee", "Ich"]])
@@ -79,9 +85,9 @@ def test_words_are_suppressed_in_every_request_format(shipped: Served, words: li
     """JSON encodes a list of one word as the word alone."""
     clients = shipped.grpc, shipped.http
     plain = shipped.grpc.translate(TEXTS[0]).text
-    found = {client.translate(TEXTS[0], suppress=words).text for client in clients}
-    found |= {last_of(client.translate_stream(TEXTS[0], suppress=words)) for client in clients}
-    (only,) = found
+    answers = {client.translate(TEXTS[0], suppress=words).text for client in clients}
+    answers |= {last_of(client.translate_stream(TEXTS[0], suppress=words)) for client in clients}
+    (only,) = answers
     assert (only == plain) is (not words)
     assert not any(word in only for word in words)
 
@@ -125,9 +131,9 @@ def test_refusals_name_the_option(shipped: Served, options: dict[str, Any], mess
         service = GRPCInferenceServiceStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
             service.ModelInfer(infer_request("translate", inputs, 30.0))
-    for told in (answer["error"], refused.value.details()):
-        assert message in told
-        assert "\n" not in told
+    for error in (answer["error"], refused.value.details()):
+        assert message in error
+        assert "\n" not in error
     assert status == 400
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
@@ -175,9 +181,9 @@ def test_the_command_line_sends_them(
     arguments.append(TEXTS[0])
     for given in (str(glossary), glossary.read_text("utf-8")):
         assert main([*arguments, "--glossary", given, "--prefix", "Ich"]) == 0
-        found = capsys.readouterr().out
-        assert "Kräutertee" in found
-        assert found.startswith("Ich ")
+        printed = capsys.readouterr().out
+        assert "Kräutertee" in printed
+        assert printed.startswith("Ich ")
     assert main([*arguments, "--temperature", "0"]) == 2
     assert "temperature is 0.0" in capsys.readouterr().err
     for given, message in (

@@ -105,8 +105,8 @@ def running_proxy(served: Served, folder: Path, *changes: tuple[str, str]) -> It
         ("triton:8000", f"127.0.0.1:{ports.http}"),
         ("triton:8001", f"127.0.0.1:{ports.grpc}"),
     )
-    with running_site("triton", "/v2/health/ready", folder, *upstreams, *changes) as found:
-        yield found
+    with running_site("triton", "/v2/health/ready", folder, *upstreams, *changes) as running:
+        yield running
 
 
 @contextlib.contextmanager
@@ -154,17 +154,17 @@ def running_site(
         f" events {{}} http {{ {kept} include {folder}/site.conf; }}"
     )
     running = subprocess.Popen([NGINX, "-c", configuration], stderr=subprocess.PIPE)
-    found = Proxy(port, certificate)
+    nginx = Proxy(port, certificate)
     try:
         deadline_s = time.monotonic() + WAIT_S
         while time.monotonic() < deadline_s:
             try:
-                if found.ask(ready_path) == 200:
+                if nginx.ask(ready_path) == 200:
                     break
             except OSError:
                 assert running.poll() is None, running.stderr and running.stderr.read()
             time.sleep(0.1)
-        yield found
+        yield nginx
     finally:
         running.terminate()
         running.communicate(timeout=WAIT_S)
@@ -172,8 +172,8 @@ def running_site(
 
 @pytest.fixture(scope="module")
 def proxy(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with running_proxy(shipped, tmp_path_factory.mktemp("proxy")) as found:
-        yield found
+    with running_proxy(shipped, tmp_path_factory.mktemp("proxy")) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -279,8 +279,8 @@ def test_a_compressed_body_is_refused(proxy: Proxy) -> None:
 
 def test_grpc_passes_through_the_proxy_too(proxy: Proxy) -> None:
     with proxy.grpc() as client:
-        found = client.infer("translate", [tensor(["Good morning."])], headers=TOKEN)
-        assert found.as_numpy("text_output").item() == b"Guten Morgen."
+        answer = client.infer("translate", [tensor(["Good morning."])], headers=TOKEN)
+        assert answer.as_numpy("text_output").item() == b"Guten Morgen."
         assert client.is_model_ready("translate", headers=TOKEN)
         assert b'"languages"' in client.infer("info", [], headers=TOKEN).as_numpy("info").item()
         for wrong in ({}, {"authorization": "Bearer guess"}):
@@ -311,9 +311,9 @@ def test_streams_over_grpc_are_refused(proxy: Proxy) -> None:
 
 
 def _one_text(text: str) -> triton_grpc.InferInput:
-    found = triton_grpc.InferInput("text_input", [1], "BYTES")
-    found.set_data_from_numpy(np.array([text.encode()], np.object_))
-    return found
+    text_input = triton_grpc.InferInput("text_input", [1], "BYTES")
+    text_input.set_data_from_numpy(np.array([text.encode()], np.object_))
+    return text_input
 
 
 def test_grpc_messages_are_bounded(proxy: Proxy) -> None:
@@ -362,8 +362,8 @@ def impatient(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Iter
         ("client_body_timeout 15s", "client_body_timeout 1s"),
         ("keepalive_timeout 30s", "keepalive_timeout 1s"),
     ]
-    with running_proxy(shipped, tmp_path_factory.mktemp("impatient"), *changes) as found:
-        yield found
+    with running_proxy(shipped, tmp_path_factory.mktemp("impatient"), *changes) as running:
+        yield running
 
 
 _HEAD = b"POST /v2/models/translate/generate HTTP/1.1\r\nHost: localhost\r\n"

@@ -29,9 +29,9 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 def blocks(language: str, word: str, page: str = "README.md") -> list[str]:
     """Code blocks of a language that contain a word."""
     text = (REPOSITORY / page).read_text(encoding="utf-8")
-    found = [code for kind, code in BLOCK.findall(text) if kind == language and word in code]
-    assert found, f"{page} has no {language} block with {word!r}"
-    return found
+    codes = [code for kind, code in BLOCK.findall(text) if kind == language and word in code]
+    assert codes, f"{page} has no {language} block with {word!r}"
+    return codes
 
 
 def here(code: str, served: Served) -> str:
@@ -106,9 +106,9 @@ def test_options(shipped: Served) -> None:
             first, again = (run(["bash", "-c", here(code, shipped)]) for _ in range(2))
             assert json.loads(first)["text_output"] == json.loads(again)["text_output"] != ""
         elif kind == "sh":
-            found = json.loads(run(["bash", "-c", here(code, shipped)]))["text_output"]
-            assert [text.split()[0] for text in found] == ["Ich"] * 3
-            assert len({text.split()[1] for text in found}) == 3
+            texts = json.loads(run(["bash", "-c", here(code, shipped)]))["text_output"]
+            assert [text.split()[0] for text in texts] == ["Ich"] * 3
+            assert len({text.split()[1] for text in texts}) == 3
         elif kind == "python":
             printed = run([sys.executable, "-c", here(code, shipped)]).splitlines()
             assert "Kamillentee" in printed[0]
@@ -167,9 +167,9 @@ def test_books(shipped: Served, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {tmp_path}\n{code}"
     run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
-    found = (tmp_path / "german.txt").read_text(encoding="utf-8")
-    assert found.endswith("\n\n  Ich habe Hunger.\n")
-    assert found.startswith("# ")
+    translated = (tmp_path / "german.txt").read_text(encoding="utf-8")
+    assert translated.endswith("\n\n  Ich habe Hunger.\n")
+    assert translated.startswith("# ")
 
 
 def test_load_test(shipped: Served, tmp_path: Path) -> None:

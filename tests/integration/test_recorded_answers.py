@@ -26,14 +26,14 @@ def answers(cases: list[Case], served: Served) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def found(shipped: Served) -> dict[str, Any]:
     """By the name of each case."""
-    found = answers(CASES, shipped)
+    current = answers(CASES, shipped)
     with serving() as served:
         assert served.server.engine
         os.kill(served.server.engine.pid, signal.SIGKILL)
-        found |= answers(WITHOUT_ENGINE, served)
+        current |= answers(WITHOUT_ENGINE, served)
     if os.environ.get("DRAGOMAN_RECORD"):
-        RECORDING.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    return found
+        RECORDING.write_text(json.dumps(current, indent=1) + "\n", encoding="utf-8")
+    return current
 
 
 @pytest.mark.parametrize("name", [case.name for case in (*CASES, *WITHOUT_ENGINE)])

@@ -41,8 +41,8 @@ def idle_connections(port: int, number: int) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeCommand]:
-    with running(tmp_path_factory.mktemp("served")) as one:
-        yield one
+    with running(tmp_path_factory.mktemp("served")) as command:
+        yield command
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_no_request_of_the_gateway_is_lost_silently(server: ServeCommand, who: s
         answered = len(statuses)
         server.wait_for(lambda: len(statuses) > answered + 20)
         ends.set()
-        for one in under_way:
-            one.result(WAIT_S)
+        for future in under_way:
+            future.result(WAIT_S)
     after = server.pids()
     assert after[who] != before[who]
     assert after["gateway"] == before["gateway"]

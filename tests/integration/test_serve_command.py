@@ -32,10 +32,10 @@ def family(pid: int) -> set[int]:
         with contextlib.suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             parents[int(stat.parent.name)] = int(fields[1])
-    found = {pid}
-    while grown := {child for child, parent in parents.items() if parent in found} - found:
-        found |= grown
-    return found
+    pids = {pid}
+    while grown := {child for child, parent in parents.items() if parent in pids} - pids:
+        pids |= grown
+    return pids
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

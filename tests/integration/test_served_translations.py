@@ -54,19 +54,21 @@ def test_the_source_language_is_detected(shipped: Served) -> None:
     texts = ["I would like a cup of coffee.", "Ich habe heute keine Zeit.", french]
     for client in (shipped.grpc, shipped.http):
         translations = client.translate(texts, source_language="auto")
-        assert [one.detected_language for one in translations] == ["en", "de", "fr"]
-        assert all(0.9 < (one.detected_probability or 0) <= 1 for one in translations)
+        assert [translation.detected_language for translation in translations] == ["en", "de", "fr"]
+        assert all(
+            0.9 < (translation.detected_probability or 0) <= 1 for translation in translations
+        )
         assert client.translate(texts[0]).detected_language is None
         mixed = client.translate(["", texts[1]], source_language="auto")
-        assert [one.detected_language for one in mixed] == [None, "de"]
+        assert [translation.detected_language for translation in mixed] == [None, "de"]
         *_, last = client.translate_stream(texts[1], source_language="auto")
         assert last.detected_language == "de"
-    found = [one.text for one in translations]
-    assert found[0] == shipped.grpc.translate(texts[0], target_language="de").text
-    for text, translation in zip(texts[1:], found[1:], strict=True):
+    translated = [translation.text for translation in translations]
+    assert translated[0] == shipped.grpc.translate(texts[0], target_language="de").text
+    for text, translation in zip(texts[1:], translated[1:], strict=True):
         assert translation == shipped.grpc.translate(text, target_language="en").text
     *_, last = shipped.http.translate_stream(texts[1], source_language="auto")
-    assert last.text == found[1]
+    assert last.text == translated[1]
     italian = "Non so cosa dire a mia madre, che è malata da ieri."
     with pytest.raises(InvalidRequest, match="text 1 seems to be in 'it'"):
         shipped.grpc.translate([texts[0], italian], source_language="auto")
@@ -78,16 +80,18 @@ def test_the_source_language_is_detected(shipped: Served) -> None:
 def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc", "http"]) -> None:
     client: Client = getattr(shipped, protocol)
     texts = ["I'm hungry.", "Good morning, my friend."]
-    found = client.translate(texts, num_return_sequences=3, return_scores=True)
+    translations = client.translate(texts, num_return_sequences=3, return_scores=True)
     plain = client.translate(texts)
-    assert [one.text for one in found] == [one.text for one in plain]
-    for one in found:
-        every = [one, *one.alternatives]
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in plain
+    ]
+    for translation in translations:
+        every = [translation, *translation.alternatives]
         assert len({other.text for other in every}) == 3
         scores = [other.score for other in every if other.score is not None]
         assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
-    assert [one.score for one in plain] == [None, None]
+    assert [translation.score for translation in plain] == [None, None]
     with pytest.raises(InvalidRequest, match="num_return_sequences is 9: give 1 to 4"):
         client.translate("a", num_return_sequences=9)
     with pytest.raises(ValueError, match="num_return_sequences: not supported in a stream"):
@@ -127,7 +131,7 @@ def test_served_tokens_equal_the_oracles(shipped_fp32: Served, width: int) -> No
             right = beam_search(loaded.model, src, most, beam_width=4, alpha=limits.length_penalty)
         expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
         for client in (shipped_fp32.grpc, shipped_fp32.http):
-            found = client.translate(
+            translations = client.translate(
                 texts,
                 source_language=source,
                 target_language=target,
@@ -135,7 +139,7 @@ def test_served_tokens_equal_the_oracles(shipped_fp32: Served, width: int) -> No
                 split_sentences=False,
                 repair=False,
             )
-            assert [(t.text, t.output_tokens) for t in found] == expected
+            assert [(t.text, t.output_tokens) for t in translations] == expected
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -148,8 +152,8 @@ def test_served_tokens_equal_the_engines(shipped: Served, width: int) -> None:
     ]
     translator.close()
     for client in (shipped.grpc, shipped.http):
-        found = client.translate(texts, beam_width=width)
-        assert [translation.text for translation in found] == expected
+        translations = client.translate(texts, beam_width=width)
+        assert [translation.text for translation in translations] == expected
 
 
 def test_concurrent_requests_get_their_own_answers(shipped: Served) -> None:
@@ -161,28 +165,28 @@ def test_concurrent_requests_get_their_own_answers(shipped: Served) -> None:
         return client.translate(texts[index % len(texts)]).text
 
     with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(ask, range(3 * len(texts))))
-    assert found == alone * 3
+        answers = list(pool.map(ask, range(3 * len(texts))))
+    assert answers == alone * 3
 
 
 def test_many_texts_in_one_request_keep_their_order(shipped: Served) -> None:
     texts = [f"I have {number} books." for number in range(2, 300)]
-    found = shipped.http.translate(texts, beam_width=1)
+    translations = shipped.http.translate(texts, beam_width=1)
     few = [0, 97, 250]
-    assert [found[i].text for i in few] == [
+    assert [translations[i].text for i in few] == [
         t.text for t in shipped.grpc.translate([texts[i] for i in few], beam_width=1)
     ]
-    assert len(found) == len(texts)
+    assert len(translations) == len(texts)
 
 
 def test_generate_answers_a_text_and_a_list(shipped: Served) -> None:
-    status, one = shipped.generate({"text_input": "I'm hungry."})
-    assert (status, one["text_output"]) == (200, "Ich habe Hunger.")
+    status, single = shipped.generate({"text_input": "I'm hungry."})
+    assert (status, single["text_output"]) == (200, "Ich habe Hunger.")
     status, several = shipped.generate(
         {"text_input": ["I'm hungry.", "Good morning."], "target_language": "de"}
     )
     assert status == 200
-    assert several["text_output"][0] == one["text_output"]
+    assert several["text_output"][0] == single["text_output"]
     assert several["finish_reason"] == ["stop", "stop"]
 
 

@@ -40,12 +40,14 @@ def test_clients_reach_each_bundle(
     served: Served, folders: list[Path], options: dict[str, Any], index: int
 ) -> None:
     engine = Engine(folders[index])
-    expected = [one.text for one in engine.translate(TEXTS, options)]
+    expected = [translation.text for translation in engine.translate(TEXTS, options)]
     engine.close()
     identity = Manifest.read(folders[index]).identity
     for client in (served.grpc, served.http):
-        found = client.translate(TEXTS, return_bundle=True, **options)
-        assert [(one.text, one.bundle) for one in found] == [(text, identity) for text in expected]
+        translations = client.translate(TEXTS, return_bundle=True, **options)
+        assert [(translation.text, translation.bundle) for translation in translations] == [
+            (text, identity) for text in expected
+        ]
         score = client.score(TEXTS[0], "red", return_bundle=True, **options)
         assert score.bundle == identity
     events = list(served.grpc.translate_stream(TEXTS[0], return_bundle=True, **options))
@@ -61,16 +63,18 @@ def test_an_unsupported_pair_is_refused_with_the_supported_ones(served: Served) 
 def test_clients_see_which_translations_used_a_pivot(served: Served, folders: list[Path]) -> None:
     engines = Engine(folders[0]), Engine(folders[2])
     between = engines[0].translate(TEXTS, {"source_language": "de", "target_language": "en"})
-    expected = engines[1].translate([one.text for one in between])
+    expected = engines[1].translate([translation.text for translation in between])
     for engine in engines:
         engine.close()
     pair: dict[str, Any] = {"source_language": "de", "target_language": "fr"}
     for client in (served.grpc, served.http):
-        found = client.translate(TEXTS, **pair)
-        assert [(one.text, one.via) for one in found] == [(one.text, "en") for one in expected]
+        translations = client.translate(TEXTS, **pair)
+        assert [(translation.text, translation.via) for translation in translations] == [
+            (translation.text, "en") for translation in expected
+        ]
         events = list(client.translate_stream(TEXTS[0], **pair))
         assert events[-1].via == "en"
-        assert events[-1].text == "".join(one.delta or "" for one in events)
+        assert events[-1].text == "".join(event.delta or "" for event in events)
         assert client.translate(TEXTS[0]).via is None
         assert LanguagePair("de", "fr", ("first", "french"), "en") in client.info().pairs
     wait_for(lambda: served.metric("bundle_pivoted_sentences_total", bundle="french") >= 4)
@@ -78,7 +82,7 @@ def test_clients_see_which_translations_used_a_pivot(served: Served, folders: li
 
 def test_the_server_lists_all_bundles(served: Served) -> None:
     info = served.grpc.info()
-    assert [one["name"] for one in info.bundles] == ["first", "second", "french"]
+    assert [bundle["name"] for bundle in info.bundles] == ["first", "second", "french"]
     assert info.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("de", "fr"))
 
 

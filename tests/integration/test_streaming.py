@@ -42,7 +42,7 @@ def test_the_stream_grows_to_the_unary_answer(
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"return_token_scores": True, "return_alignments": "hard", "return_confidence": True},
         {"return_alignments": "soft"},
@@ -50,16 +50,16 @@ def test_the_stream_grows_to_the_unary_answer(
     ],
 )
 def test_the_last_event_has_the_other_requested_outputs(
-    shipped: Served, width: int, asked: dict[str, Any]
+    shipped: Served, width: int, options: dict[str, Any]
 ) -> None:
-    body = {"text_input": TWO, "beam_width": width, **asked}
+    body = {"text_input": TWO, "beam_width": width, **options}
     _, whole = shipped.generate({**body, "repair": False})  # as streams are
     *messages, last = shipped.events(**body)
     names = {"token_scores", "alignments", "confidences", "scores"} & whole.keys()
     assert names
     for name in names:
         assert last[name] == whole[name]
-        assert not any(name in one for one in messages)
+        assert not any(name in message for message in messages)
 
 
 def test_greedy_search_is_streamed_token_by_token(shipped: Served) -> None:
@@ -117,9 +117,9 @@ def test_grpc_streams_and_many_at_once(shipped: Served) -> None:
                     return str(answer.as_numpy("text_output")[0].decode())
 
     with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(stream, range(16)))
+        streamed = list(pool.map(stream, range(16)))
     texts = [f"I have {number} apples. {TEXT}" for number in range(16)]
-    assert found == [translation.text for translation in shipped.grpc.translate(texts)]
+    assert streamed == [translation.text for translation in shipped.grpc.translate(texts)]
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

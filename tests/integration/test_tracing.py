@@ -64,14 +64,14 @@ def traced(
 
 def chain(spans: list[Span], leaf: Span) -> list[str]:
     """Names of the spans from the outermost one to this."""
-    by_id = {one.span_id: one for one in spans}
+    by_id = {span.span_id: span for span in spans}
     parent = by_id.get(leaf.parent_id)
     return [*(chain(spans, parent) if parent else ()), leaf.name]
 
 
 def the(spans: list[Span], name: str, service: str = ENGINE) -> Span:
-    (found,) = (one for one in spans if (one.name, one.service) == (name, service))
-    return found
+    (span,) = (span for span in spans if (span.name, span.service) == (name, service))
+    return span
 
 
 def id_of(span: trace.Span) -> str:
@@ -86,15 +86,15 @@ def test_a_sentence_from_the_client_to_the_decoder(traced: Traced) -> None:
     route = "POST /api/v1/translate"
     between = OF_TRITON if traced.through_triton else ()
     spans = traced.collector.of_trace(id_of(own), {route, *between, "engine", "decode"})
-    found = {(one.service, *chain(spans, one)) for one in spans}
+    chains = {(span.service, *chain(spans, span)) for span in spans}
     engine = (ENGINE, route, *between[:2], "engine")
-    assert found == {
+    assert chains == {
         (GATEWAY, route),
         *((TRITON, route, *between[: number + 1]) for number in range(len(between))),
         engine,
         *((*engine, stage) for stage in ("queue", "encode", "decode")),
     }
-    assert len(spans) == len(found)
+    assert len(spans) == len(chains)
     gateway = the(spans, route, GATEWAY)
     assert gateway.parent_id == f"{own.get_span_context().span_id:016x}"
     request_id = gateway.attributes.pop("dragoman.request_id")
@@ -119,11 +119,11 @@ def test_a_sentence_from_the_client_to_the_decoder(traced: Traced) -> None:
         "dragoman.finish_reason": "stop",
     }
     assert decode.attributes["dragoman.steps"] > translation.output_tokens  # and the end symbol
-    assert not any(one.failed for one in spans)
+    assert not any(span.failed for span in spans)
     moments = [queue.begin_ns, queue.end_ns, encode.end_ns, decode.end_ns]
     assert moments == sorted(moments)
     assert (encode.begin_ns, decode.begin_ns) == (queue.end_ns, encode.end_ns)
-    of_log = next(json.loads(one) for one in traced.gateway.log if id_of(own) in one)
+    of_log = next(json.loads(line) for line in traced.gateway.log if id_of(own) in line)
     assert of_log["request_id"] == request_id
     received = b"".join(traced.collector.received)
     for text in (TEXT, translation.text):
@@ -143,7 +143,7 @@ def test_scores_and_streams(traced: Traced) -> None:
 
     scoring, streaming = asyncio.run(ask())
     spans = traced.collector.of_trace(scoring, {"InferRequest", "score", "engine"})
-    score = next(one for one in spans if (one.name, one.service) == ("score", ENGINE))
+    score = next(span for span in spans if (span.name, span.service) == ("score", ENGINE))
     assert chain(spans, score) == ["InferRequest", "score", "engine", "score"]
     assert score.attributes["dragoman.sentences"] == 1
     route = "POST /api/v1/translate/stream"
@@ -173,7 +173,7 @@ def test_a_refused_request(traced: Traced) -> None:
 
 
 def test_requests_without_a_sampled_context_are_not_traced(traced: Traced) -> None:
-    before = {one.trace_id for one in traced.collector.spans}
+    before = {span.trace_id for span in traced.collector.spans}
     unsampled = TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")
     sampled = set()
     for number, url in enumerate((traced.gateway.url, traced.server.grpc_url)):
@@ -185,4 +185,4 @@ def test_requests_without_a_sampled_context_are_not_traced(traced: Traced) -> No
                 client.translate(f"I have {number} plums.", target_language="de")
         traced.collector.of_trace(id_of(last), {"engine"})
         sampled.add(id_of(last))
-    assert {one.trace_id for one in traced.collector.spans} - before == sampled
+    assert {span.trace_id for span in traced.collector.spans} - before == sampled

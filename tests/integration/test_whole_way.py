@@ -54,10 +54,10 @@ def test_the_reverse_task_is_trained_and_served(
     run("publish", bundle, "--to", repository)
     with serving(repository) as served:
         for client in (served.grpc, served.http):
-            found = client.translate([source for source, _ in held_out])
+            translations = client.translate([source for source, _ in held_out])
             right = sum(
                 translation.text == target
-                for translation, (_, target) in zip(found, held_out, strict=True)
+                for translation, (_, target) in zip(translations, held_out, strict=True)
             )
             assert right / len(held_out) > 0.99
             aligned = client.translate("red blue green white", return_alignments="hard")

@@ -24,8 +24,8 @@ ENGLISH, GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 @pytest.fixture(scope="module")
 def client(gateway: RunningGateway) -> Iterator[OpenAI]:
     """A client whose key is ignored, since the gateway has none."""
-    with OpenAI(base_url=f"{gateway.url}/v1", api_key="any", timeout=WAIT_S) as found:
-        yield found
+    with OpenAI(base_url=f"{gateway.url}/v1", api_key="any", timeout=WAIT_S) as opened:
+        yield opened
 
 
 def translated(client: OpenAI, messages: Any, model: str = "dragoman", **more: Any) -> str:
@@ -38,7 +38,7 @@ def translated(client: OpenAI, messages: Any, model: str = "dragoman", **more: A
 
 
 def test_the_client_lists_models(client: OpenAI) -> None:
-    names = [one.id for one in client.models.list()]
+    names = [model.id for model in client.models.list()]
     assert {"dragoman", "en-de", "auto-de"} <= set(names)
     assert client.models.retrieve("en-de").id == "en-de"
 
@@ -72,7 +72,7 @@ def test_the_client_streams(client: OpenAI) -> None:
                 text += choice.delta.content or ""
                 reasons.append(choice.finish_reason)
     assert (text, usage) == (whole.choices[0].message.content, whole.usage)
-    assert [one for one in reasons if one] == ["stop"]
+    assert [reason for reason in reasons if reason] == ["stop"]
 
 
 def test_the_asynchronous_client(gateway: RunningGateway) -> None:
@@ -84,7 +84,7 @@ def test_the_asynchronous_client(gateway: RunningGateway) -> None:
             answers = await asyncio.gather(
                 *(create(model="en-de", messages=messages) for _ in range(4))
             )
-            assert {one.choices[0].message.content for one in answers} == {GERMAN}
+            assert {answer.choices[0].message.content for answer in answers} == {GERMAN}
             text = ""
             async for chunk in await create(model="en-de", messages=messages, stream=True):
                 text += chunk.choices[0].delta.content or ""
@@ -171,7 +171,7 @@ def test_requests_of_programs(client: OpenAI) -> None:
         assert translated(client, messages, temperature=0) == GERMAN
     texts = ["The cat sleeps.", "I like <style id='1'>red</style> cars and {v2}."]
     paragraphs = json.loads(translated(client, prompts.babeldoc_batch(texts, "de"), "en-de"))
-    assert [one["id"] for one in paragraphs] == [0, 1]
+    assert [paragraph["id"] for paragraph in paragraphs] == [0, 1]
     for mark in ("<style id='1'>", "</style>", "{v2}"):
         assert paragraphs[1]["output"].count(mark) == 1
     texts = ["Open the file @@PH1@@ now.", "A cup of tea."]

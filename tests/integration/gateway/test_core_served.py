@@ -70,14 +70,16 @@ def test_cached_translations_of_real_pages_equal_the_servers(
 
     async def work(gateway: Gateway) -> None:
         of = gateway.translations
-        wanted = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
+        expected = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
         # First some of them, then all in another order: some from the cache, some not.
         order = random.Random(1).sample(range(len(texts)), len(texts))
         await of.translate_admitted(ANONYMOUS, texts[::2], given)
-        found = await of.translate_admitted(ANONYMOUS, [texts[index] for index in order], given)
-        assert found == [wanted[index] for index in order]
+        translations = await of.translate_admitted(
+            ANONYMOUS, [texts[index] for index in order], given
+        )
+        assert translations == [expected[index] for index in order]
         misses = gateway.translations.cache_counts.misses
-        assert await of.translate_admitted(ANONYMOUS, texts, given) == wanted
+        assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
         counts = gateway.translations.cache_counts
         assert counts.misses - misses <= 0.25 * misses  # translations with faults are not kept
         assert counts.hits > len(texts)
@@ -99,11 +101,11 @@ def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(run: Run) -> No
         stored = await gateway.glossaries.create(
             ANONYMOUS, "a", [Dictionary("en", "de", terms, len(terms))]
         )
-        wanted = await of._requests.translate(texts, glossary=terms, **options)
+        expected = await of._requests.translate(texts, glossary=terms, **options)
         given = {**options, "glossary_ids": [stored.id]}
         for store in (False, True, True):
-            assert await of.translate_admitted(ANONYMOUS, texts, given, store=store) == wanted
-        assert any("Zorbhavix" in one.text for one in wanted)
+            assert await of.translate_admitted(ANONYMOUS, texts, given, store=store) == expected
+        assert any("Zorbhavix" in translation.text for translation in expected)
 
     run(work)
 
@@ -175,10 +177,10 @@ def test_a_real_document(run: Run) -> None:
         job = await gateway.jobs.submit(ANONYMOUS, "page.txt", upload, options)
         while (done := await gateway.jobs.get(ANONYMOUS, job.id, wait_s=10)).state != "done":
             assert done.state != "failed", done.error
-        found = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
-        assert found.startswith("\ufeff")
-        lines, wanted = found[1:].split("\r\n"), text.split("\n")
-        assert len(lines) == len(wanted)
-        assert [not line.strip() for line in lines] == [not line.strip() for line in wanted]
+        translated = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
+        assert translated.startswith("\ufeff")
+        lines, source_lines = translated[1:].split("\r\n"), text.split("\n")
+        assert len(lines) == len(source_lines)
+        assert [not line.strip() for line in lines] == [not line.strip() for line in source_lines]
 
     run(work)

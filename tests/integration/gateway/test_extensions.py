@@ -12,10 +12,15 @@ ENGLISH, GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 def test_a_page_in_several_languages(gateway: RunningGateway) -> None:
     texts = [ENGLISH, "Guten Tag, meine Damen und Herren.", "12:30", "<b0></b0> The cat sleeps."]
     body = {"source_lang": "auto", "target_lang": "de", "text_list": texts}
-    found = gateway.post("/immersive-translate", body).json["translations"]
-    assert [one["detected_source_lang"] for one in found] == ["en", "de", "en", "en"]
-    assert [one["text"] for one in found[:3]] == [GERMAN, *texts[1:3]]
-    assert found[3]["text"].startswith("<b0></b0>")
+    translations = gateway.post("/immersive-translate", body).json["translations"]
+    assert [translation["detected_source_lang"] for translation in translations] == [
+        "en",
+        "de",
+        "en",
+        "en",
+    ]
+    assert [translation["text"] for translation in translations[:3]] == [GERMAN, *texts[1:3]]
+    assert translations[3]["text"].startswith("<b0></b0>")
     kiss = {"texts": [ENGLISH, texts[1]], "from": "auto", "to": "de"}
     assert gateway.post("/kiss-translator", kiss).json == [
         {"text": GERMAN, "src": "en"},

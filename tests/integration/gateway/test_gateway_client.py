@@ -27,8 +27,8 @@ BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
 
 @pytest.fixture(scope="module")
 def translator(gateway: RunningGateway) -> Iterator[Translator]:
-    with Translator(gateway.url, api_key="drg_any") as found:
-        yield found
+    with Translator(gateway.url, api_key="drg_any") as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,10 @@ def test_all_methods(translator: Translator, shipped: Served, tmp_path: Path) ->
     last = [*translator.translate_stream("A cup of tea.", target_language="de")][-1]
     assert last == shipped.grpc.translate("A cup of tea.", target_language="de")
     lines = [f"Chapter {number}." for number in range(50)]
-    found = translator.translate_batches(iter(lines), batch_size=8, target_language="de")
-    assert [one.text for one in found][49] == shipped.grpc.translate("Chapter 49.").text
+    translations = translator.translate_batches(iter(lines), batch_size=8, target_language="de")
+    assert [translation.text for translation in translations][49] == shipped.grpc.translate(
+        "Chapter 49."
+    ).text
     (tmp_path / "in").write_text("Good morning.\nGood night.\n")
     translator.translate_file(tmp_path / "in", tmp_path / "out", target_language="de")
     assert (tmp_path / "out").read_text().splitlines()[0] == "Guten Morgen."

@@ -51,8 +51,8 @@ def proxy(behind: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> I
         ("client_header_timeout 10s", "client_header_timeout 2s"),
         ("client_body_timeout 15s", "client_body_timeout 2s"),
     ]
-    with running_site("gateway-tls", "/readyz", folder, *changes) as found:
-        yield found
+    with running_site("gateway-tls", "/readyz", folder, *changes) as site:
+        yield site
 
 
 def test_it_translates(proxy: Proxy) -> None:

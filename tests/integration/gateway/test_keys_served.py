@@ -129,8 +129,8 @@ def test_two_gateways_on_one_redis_keep_one_quota(
             for folder in (first, second)
         ]
         pool = running.enter_context(ThreadPoolExecutor(4))
-        found = [*pool.map(lambda number: ask(both[number % 2], key), range(30))]
-        assert Counter(found) == {200: 10, 429: 20}
+        statuses = [*pool.map(lambda number: ask(both[number % 2], key), range(30))]
+        assert Counter(statuses) == {200: 10, 429: 20}
         for gateway in both:
             used = gateway.get("/api/v1/usage", headers={"Authorization": f"Bearer {key}"}).json
             assert used["characters"] == 10 * size
@@ -173,8 +173,8 @@ def test_a_stop_under_load_loses_no_count(
         running = [pool.submit(client, index) for index in range(len(counts))]
         wait_for(lambda: min(counts) > 10)
         gateway.stop(number)
-        for one in running:
-            one.result()
+        for future in running:
+            future.result()
         answered = sum(counts)
     used = keys(tmp_path, "list")["keys"][0]["used"]
     # A request whose response came too late for its client may be counted too; none counts twice.
@@ -244,7 +244,7 @@ def test_secrets_and_texts_are_not_exposed(start_gateway: StartGateway, tmp_path
             seen.append(gateway.get(f"/nowhere/{wrong}", headers=bearer))
         form = {"q": "x", "source": "de", "target": "en", "api_key": imported}
         seen.append(gateway.post("/translate", form))
-        statuses = {one.status for one in seen}
+        statuses = {answer.status for answer in seen}
         assert 200 in statuses
         assert 403 in statuses
         metrics = gateway.get("/metrics")
@@ -255,9 +255,9 @@ def test_secrets_and_texts_are_not_exposed(start_gateway: StartGateway, tmp_path
     assert added["id"] in log  # the access log names keys by their ids
     listed = json.dumps(keys(folder, "list"))
     state = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    bodies = [one.body.decode() for one in seen if one.status != 200]
+    bodies = [answer.body.decode() for answer in seen if answer.status != 200]
     bodies = [body for body in bodies if "nowhere" not in body]  # it names the requested path
-    answers = [str(dict(one.headers)) for one in seen]
+    answers = [str(dict(answer.headers)) for answer in seen]
     for name, text in {
         "log": log,
         "metrics": metrics.body.decode(),
@@ -266,8 +266,8 @@ def test_secrets_and_texts_are_not_exposed(start_gateway: StartGateway, tmp_path
         "state": state.decode("latin-1"),
         "answers": "".join(bodies + answers),
     }.items():
-        for one in hidden:
-            assert one not in text, name
+        for hidden_text in hidden:
+            assert hidden_text not in text, name
 
 
 @pytest.mark.parametrize("damage", ["damaged", "newer", "no folder"])

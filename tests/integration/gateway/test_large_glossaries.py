@@ -33,12 +33,12 @@ def stored(gateway: RunningGateway) -> str:
 
 def test_own_api(gateway: RunningGateway, stored: str) -> None:
     body = {"text": TEXT, "source_language": "en", "target_language": "de"}
-    plain, found = (
+    plain, with_glossary = (
         gateway.post("/api/v1/translate", {**body, **more}).json["translations"][0]["text"]
         for more in ({}, {"glossary_ids": [stored]})
     )
     assert TERM not in plain
-    assert TERM in found
+    assert TERM in with_glossary
 
 
 def test_libretranslate(gateway: RunningGateway, stored: str) -> None:
@@ -50,11 +50,13 @@ def test_deepl(gateway: RunningGateway) -> None:
     with closing(DeepLClient("any", server_url=gateway.url)) as client:
         made = client.create_glossary("Parts", "EN", "DE", ENTRIES)
         assert made.entry_count == len(ENTRIES)
-        found = client.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary=made)
-        assert TERM in found.text  # type: ignore[union-attr]
+        translation = client.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary=made)
+        assert TERM in translation.text  # type: ignore[union-attr]
 
 
 def test_riva(gateway: RunningGateway, stored: str) -> None:
     auth = Auth(uri=gateway.riva, metadata_args=[["glossary-ids", stored]])
-    (found,) = NeuralMachineTranslationClient(auth).translate([TEXT], "", "en", "de").translations
-    assert TERM in found.text
+    (translation,) = (
+        NeuralMachineTranslationClient(auth).translate([TEXT], "", "en", "de").translations
+    )
+    assert TERM in translation.text

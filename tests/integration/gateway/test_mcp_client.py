@@ -53,7 +53,7 @@ def use(
 
 def text_of(result: Any) -> str:
     """The text of a tool's result."""
-    return "\n".join(one.text for one in result.content if one.type == "text")
+    return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -75,7 +75,9 @@ def test_the_client_lists_and_calls_the_tools(gateway: RunningGateway, mode: Mod
         }
         languages = await client.call_tool("list_languages", {})
         assert languages.structured_content is not None
-        rows = {one["code"]: one for one in languages.structured_content["languages"]}
+        rows = {
+            language["code"]: language for language in languages.structured_content["languages"]
+        }
         assert rows["en"]["name"] == "English"
         assert "de" in rows["en"]["targets"]
 
@@ -91,7 +93,11 @@ def test_glossaries_and_markup(gateway: RunningGateway) -> None:
     async def work(client: Client) -> None:
         listed = await client.call_tool("list_glossaries", {})
         assert listed.structured_content is not None
-        (row,) = (one for one in listed.structured_content["glossaries"] if one["id"] == stored)
+        (row,) = (
+            glossary
+            for glossary in listed.structured_content["glossaries"]
+            if glossary["id"] == stored
+        )
         assert row["directions"] == [{**direction, "terms": 1}]
         for given in ({"glossary_ids": [stored]}, {"glossary": {"tea": "Kamillentee"}}):
             result = await client.call_tool(
@@ -102,7 +108,7 @@ def test_glossaries_and_markup(gateway: RunningGateway) -> None:
         result = await client.call_tool(
             "translate_text", {"text": [page, "<i>A house.</i>"], "format": "html", **direction}
         )
-        assert [one.text for one in result.content if one.type == "text"] == [
+        assert [block.text for block in result.content if block.type == "text"] == [
             '<p class="x">Ich mag <b>rote</b> Autos.</p>',
             "<i>Ein Haus.</i>",
         ]
@@ -129,10 +135,10 @@ def test_a_document_is_translated_and_read_as_a_resource(
                 {"file_name": "a.html", "target_language": "de", **given},
             )
             assert "<b>rote</b>" in text_of(result)
-            (link,) = (one for one in result.content if one.type == "resource_link")
+            (link,) = (block for block in result.content if block.type == "resource_link")
             assert (link.name, link.mime_type) == ("a.html", "text/html")
             resources = (await client.list_resources()).resources
-            assert str(link.uri) in [str(one.uri) for one in resources]
+            assert str(link.uri) in [str(resource.uri) for resource in resources]
             (content,) = (await client.read_resource(str(link.uri))).contents
             assert getattr(content, "text", "") == text_of(result)
 

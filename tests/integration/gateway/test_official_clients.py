@@ -48,12 +48,12 @@ Call = Callable[[Client, Path], Any]
 
 def table() -> dict[str, dict[str, str]]:
     """For each client its calls, and the response to each, as in the page."""
-    found: dict[str, dict[str, str]] = {}
+    answers: dict[str, dict[str, str]] = {}
     row = re.compile(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", re.MULTILINE)
     for client, call, answer in row.findall(_PAGE.read_text("utf-8")):
-        assert call not in found.setdefault(client, {}), call
-        found[client][call] = answer
-    return found
+        assert call not in answers.setdefault(client, {}), call
+        answers[client][call] = answer
+    return answers
 
 
 # DeepL's client for Python.
@@ -62,9 +62,9 @@ def table() -> dict[str, dict[str, str]]:
 @pytest.fixture(scope="module")
 def client(gateway: RunningGateway) -> Iterator[Client]:
     """DeepL's client; each of its responses is checked against DeepL's document."""
-    with contextlib.closing(deepl.DeepLClient("key:fx", server_url=gateway.url)) as found:
-        found._client._session.hooks["response"].append(check_answer)
-        yield found
+    with contextlib.closing(deepl.DeepLClient("key:fx", server_url=gateway.url)) as opened:
+        opened._client._session.hooks["response"].append(check_answer)
+        yield opened
 
 
 def check_answer(answer: Any, *_: Any, **__: Any) -> None:
@@ -76,14 +76,14 @@ def check_answer(answer: Any, *_: Any, **__: Any) -> None:
 
 
 def translate_text(client: Client, _: Path) -> None:
-    one = client.translate_text(_ENGLISH, target_lang="DE")
-    assert one.text == _GERMAN
-    assert one.detected_source_lang == "EN"
-    assert one.billed_characters == len(_ENGLISH)
+    single = client.translate_text(_ENGLISH, target_lang="DE")
+    assert single.text == _GERMAN
+    assert single.detected_source_lang == "EN"
+    assert single.billed_characters == len(_ENGLISH)
     several = client.translate_text(
         [_ENGLISH, "Guten Tag, meine Damen und Herren."], target_lang="de"
     )
-    assert [one.detected_source_lang for one in several] == ["EN", "DE"]
+    assert [translation.detected_source_lang for translation in several] == ["EN", "DE"]
     assert several[1].text == "Guten Tag, meine Damen und Herren."
     fast = client.translate_text(
         "The cat sleeps.", source_lang="en", target_lang="DE", model_type="latency_optimized"
@@ -132,30 +132,30 @@ def translate_text(client: Client, _: Path) -> None:
 
 def translate_text_with_glossary(client: Client, _: Path) -> None:
     glossary = client.create_glossary("terms", "EN", "DE", _TERMS)
-    found = client.translate_text_with_glossary("I drink tea.", glossary)
-    assert "Kamillentee" in found.text
+    translation = client.translate_text_with_glossary("I drink tea.", glossary)
+    assert "Kamillentee" in translation.text
     by_id = client.translate_text(
         "I drink tea.", source_lang="EN", target_lang="DE", glossary_ids=[glossary.glossary_id]
     )
-    assert by_id.text == found.text
+    assert by_id.text == translation.text
 
 
 def get_source_languages(client: Client, _: Path) -> None:
-    found = {one.code: one.name for one in client.get_source_languages()}
-    assert found["EN"] == "English"
-    assert found["DE"] == "German"
+    names = {language.code: language.name for language in client.get_source_languages()}
+    assert names["EN"] == "English"
+    assert names["DE"] == "German"
 
 
 def get_target_languages(client: Client, _: Path) -> None:
-    found = {one.code: one for one in client.get_target_languages()}
-    assert {"EN-GB", "EN-US", "DE"} <= found.keys()
-    assert found["DE"].supports_formality is False
+    languages = {language.code: language for language in client.get_target_languages()}
+    assert {"EN-GB", "EN-US", "DE"} <= languages.keys()
+    assert languages["DE"].supports_formality is False
     back = client.translate_text("Guten Morgen.", source_lang="DE", target_lang="EN-US")
     assert "ood morning" in back.text
 
 
 def get_glossary_languages(client: Client, _: Path) -> None:
-    pairs = [(one.source_lang, one.target_lang) for one in client.get_glossary_languages()]
+    pairs = [(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()]
     assert ("en", "de") in pairs
 
 
@@ -191,7 +191,7 @@ def get_glossary(client: Client, _: Path) -> None:
 
 def list_glossaries(client: Client, _: Path) -> None:
     made = client.create_glossary("c", "EN", "DE", _TERMS)
-    assert made.glossary_id in [one.glossary_id for one in client.list_glossaries()]
+    assert made.glossary_id in [glossary.glossary_id for glossary in client.list_glossaries()]
 
 
 def get_glossary_entries(client: Client, _: Path) -> None:
@@ -219,18 +219,22 @@ def multilingual(client: Client) -> Any:
 
 def entries_of(client: Client, glossary: Any) -> Any:
     """The dictionary from English into German."""
-    found = client.get_multilingual_glossary_entries(glossary, "EN", "DE")
-    return convert_tsv_to_dict(found.dictionaries[0].entries)
+    entries = client.get_multilingual_glossary_entries(glossary, "EN", "DE")
+    return convert_tsv_to_dict(entries.dictionaries[0].entries)
 
 
 def create_multilingual_glossary(client: Client, _: Path) -> None:
     made = multilingual(client)
-    assert {(one.source_lang, one.entry_count) for one in made.dictionaries} == {
+    assert {
+        (dictionary.source_lang, dictionary.entry_count) for dictionary in made.dictionaries
+    } == {
         ("DE", 1),
         ("EN", 1),
     }
-    found = client.translate_text("I drink tea.", source_lang="EN", target_lang="DE", glossary=made)
-    assert "Kamillentee" in found.text
+    translation = client.translate_text(
+        "I drink tea.", source_lang="EN", target_lang="DE", glossary=made
+    )
+    assert "Kamillentee" in translation.text
 
 
 def create_multilingual_glossary_from_csv(client: Client, _: Path) -> None:
@@ -247,8 +251,8 @@ def get_multilingual_glossary(client: Client, _: Path) -> None:
 
 def list_multilingual_glossaries(client: Client, _: Path) -> None:
     made = multilingual(client)
-    found = client.list_multilingual_glossaries()
-    assert made.glossary_id in [one.glossary_id for one in found]
+    glossaries = client.list_multilingual_glossaries()
+    assert made.glossary_id in [glossary.glossary_id for glossary in glossaries]
 
 
 def get_multilingual_glossary_entries(client: Client, _: Path) -> None:
@@ -505,7 +509,7 @@ def test_the_calls_of_libretranslates_client(gateway: RunningGateway, key: str |
     client = LibreTranslateAPI(gateway.url, key)
     assert client.translate(_ENGLISH, "en", "de") == _GERMAN
     assert client.detect("Guten Morgen, meine Freunde.")[0]["language"] == "de"
-    languages = {one["code"]: one for one in client.languages()}
+    languages = {language["code"]: language for language in client.languages()}
     assert languages["en"]["name"] == "English"
     assert "de" in languages["en"]["targets"]
 
@@ -560,20 +564,20 @@ def mcp(gateway: RunningGateway) -> Iterator[McpServer]:
 
 
 def test_the_table_has_every_tool_of_the_mcp_server(mcp: McpServer) -> None:
-    tools = {one["name"] for one in mcp.ask("tools/list")["tools"]}
+    tools = {tool["name"] for tool in mcp.ask("tools/list")["tools"]}
     assert tools == table()["@libretranslate/mcp"].keys() == {"detect", "translate", "languages"}
 
 
 def test_the_tools_of_the_mcp_server(mcp: McpServer) -> None:
-    found, failed = mcp.call("translate", text=_ENGLISH, source="auto", target="de")
+    answer, failed = mcp.call("translate", text=_ENGLISH, source="auto", target="de")
     assert not failed
-    assert found["translatedText"] == _GERMAN
-    assert len(found["alternatives"]) == 3
-    assert _GERMAN not in found["alternatives"]
-    assert found["detectedLanguage"]["language"] == "en"
-    found, failed = mcp.call("detect", text="Guten Morgen, meine Freunde.")
-    assert (found["language"], failed) == ("de", False)
-    found, failed = mcp.call("languages")
-    assert ("de" in [one["code"] for one in found], failed) == (True, False)
-    found, failed = mcp.call("translate", text="a", source="zz", target="de")
-    assert (found, failed) == ({"error": "zz is not supported"}, True)
+    assert answer["translatedText"] == _GERMAN
+    assert len(answer["alternatives"]) == 3
+    assert _GERMAN not in answer["alternatives"]
+    assert answer["detectedLanguage"]["language"] == "en"
+    answer, failed = mcp.call("detect", text="Guten Morgen, meine Freunde.")
+    assert (answer["language"], failed) == ("de", False)
+    answer, failed = mcp.call("languages")
+    assert ("de" in [language["code"] for language in answer], failed) == (True, False)
+    answer, failed = mcp.call("translate", text="a", source="zz", target="de")
+    assert (answer, failed) == ({"error": "zz is not supported"}, True)

@@ -28,8 +28,8 @@ def translate(gateway: RunningGateway, text: str | list[str] = "Good morning.") 
 
 def metric(gateway: RunningGateway, line: str) -> float:
     text = gateway.get("/metrics").body.decode()
-    found = re.search(rf"^dragoman_gateway_{re.escape(line)} (\S+)$", text, re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    match = re.search(rf"^dragoman_gateway_{re.escape(line)} (\S+)$", text, re.MULTILINE)
+    return float(match[1]) if match else 0.0
 
 
 def test_probes_and_metrics(gateway: RunningGateway) -> None:
@@ -79,7 +79,7 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
         gateway.stop()
         lines = [json.loads(line) for line in gateway.log if line.startswith("{")]
         assert SECRET not in "\n".join(gateway.log)
-    assert [one["status"] for one in lines] == [200, 404, 400]
+    assert [line["status"] for line in lines] == [200, 404, 400]
     assert {*lines[0]} == {
         *("time", "request_id", "trace_id", "protocol", "method", "endpoint", "status"),
         *("milliseconds", "characters", "key"),
@@ -247,11 +247,11 @@ def test_malformed_requests_get_the_error_format_of_their_protocol(
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert b"content-type: application/json\r\n" in head
     ((name, value),) = body.items()
-    found = json.loads(content)[name]
+    error = json.loads(content)[name]
     if isinstance(value, str):
-        assert found.startswith(value)
+        assert error.startswith(value)
     else:
-        assert found["code"] == value["code"]
+        assert error["code"] == value["code"]
 
 
 @pytest.fixture(scope="module")
@@ -265,9 +265,9 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
     held = []
     try:
         for _ in range(60):
-            one = socket.create_connection(("127.0.0.1", slow.port), WAIT_S)
-            held.append(one)
-            one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+            connection = socket.create_connection(("127.0.0.1", slow.port), WAIT_S)
+            held.append(connection)
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
         answer = held[-1].recv(1000)
         assert answer.startswith(b"HTTP/1.1 429"), answer
         assert b"retry-after" in answer
@@ -278,9 +278,9 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
             assert other.recv(1000).startswith(b"HTTP/1.1 200")
         begin_s = time.monotonic()
         while time.monotonic() - begin_s < WAIT_S:
-            for one in held:
+            for connection in held:
                 try:
-                    one.sendall(b"X-a: b\r\n")
+                    connection.sendall(b"X-a: b\r\n")
                 except OSError:
                     continue
             try:
@@ -292,5 +292,5 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
         else:
             pytest.fail("connections are held for ever")
     finally:
-        for one in held:
-            one.close()
+        for connection in held:
+            connection.close()

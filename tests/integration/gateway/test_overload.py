@@ -71,10 +71,10 @@ BODIES: dict[str, dict[str, object]] = {
 
 def test_http(flooded: RunningGateway) -> None:
     with ThreadPoolExecutor() as pool:  # the gateway retries each for some seconds
-        asked = {
+        pending = {
             path: pool.submit(until_refused, flooded, path, body) for path, body in BODIES.items()
         }
-    for path, answer in {path: one.result() for path, one in asked.items()}.items():
+    for path, answer in {path: future.result() for path, future in pending.items()}.items():
         assert answer.status in (429, 503), (path, answer)
         assert int(answer.headers["retry-after"]) >= 1, path
         assert "wait" in str(answer.json), (path, answer.json)

@@ -31,8 +31,8 @@ IN_ORDER = ("deleteTerms", "deleteGlossary", "deleteDocument")
 
 @pytest.fixture(scope="module")
 def document(gateway: RunningGateway) -> dict[str, Any]:
-    found: dict[str, Any] = gateway.get(f"{BASE}/openapi.json").json
-    return found
+    description: dict[str, Any] = gateway.get(f"{BASE}/openapi.json").json
+    return description
 
 
 @pytest.fixture
@@ -52,17 +52,17 @@ def kept(gateway: RunningGateway, document: dict[str, Any]) -> dict[str, str]:
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Method, path with the examples of its parameters, and description."""
-    found = []
+    calls = []
     for path, methods in document["paths"].items():
-        for method, one in methods.items():
+        for method, operation in methods.items():
             filled = path
-            for parameter in one.get("parameters", ()):
+            for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "path":
                     filled = filled.replace(f"{{{parameter['name']}}}", parameter["example"])
-            found.append((method.upper(), filled, one))
+            calls.append((method.upper(), filled, operation))
     names = [*IN_ORDER]
     yield from sorted(
-        found,
+        calls,
         key=lambda of: names.index(of[2]["operationId"]) if of[2]["operationId"] in names else -1,
     )
 
@@ -71,13 +71,13 @@ def test_every_response_matches_its_description(
     gateway: RunningGateway, document: dict[str, Any], kept: dict[str, str]
 ) -> None:
     statuses = set()
-    for method, path, one in operations(document):
-        if one["operationId"] == "submitDocument":
+    for method, path, operation in operations(document):
+        if operation["operationId"] == "submitDocument":
             continue  # in the fixture
         for example, real in kept.items():
             path = path.replace(example, real)
-        path += "?wait_s=20" if one["operationId"] == "document" else ""
-        content = one.get("requestBody", {}).get("content", {}).get("application/json", {})
+        path += "?wait_s=20" if operation["operationId"] == "document" else ""
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
         answer = gateway.request(method, path, content.get("example"))
         assert answer.status < 300, (path, answer.body)
         check_described(document, method, path, answer.status, answer.headers, answer.body)
@@ -105,14 +105,14 @@ def test_fields_that_options_add_are_described(
 
 def samples(document: dict[str, Any], language: str, kept: dict[str, str]) -> list[str]:
     """The examples of a language, with ids that exist."""
-    found = []
-    for _, _, one in operations(document):
-        (code,) = [s["source"] for s in one["x-codeSamples"] if s["lang"] == language]
+    codes = []
+    for _, _, operation in operations(document):
+        (code,) = [s["source"] for s in operation["x-codeSamples"] if s["lang"] == language]
         for example, real in kept.items():
             code = code.replace(example, real)
-        found.append(code)
-    assert len(found) > 20
-    return found
+        codes.append(code)
+    assert len(codes) > 20
+    return codes
 
 
 @pytest.mark.parametrize("language", ["curl", "Python", "JavaScript"])
@@ -186,7 +186,9 @@ def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
     for _ in range(5):  # on a busy machine, unread updates are merged into one
         answer = gateway.post(f"{BASE}/translate/stream", body)
         lines = answer.body.decode().splitlines()
-        events = [json.loads(one.removeprefix("data:")) for one in lines if one.startswith("data:")]
+        events = [
+            json.loads(line.removeprefix("data:")) for line in lines if line.startswith("data:")
+        ]
         texts = [event["text"] for event in events]
         if len(texts) > 2:
             break
@@ -200,8 +202,8 @@ def test_markup(gateway: RunningGateway) -> None:
     markup = {"codes": [[7, 15], [7, 10, 0]]}
     body = {"text": ["I like red cars.", "Yes."], "target_language": "de"}
     for _ in range(2):  # none of it is cached
-        found = gateway.post(f"{BASE}/translate", {**body, "markup": [markup, None]})
-        red, yes = found.json["translations"]
+        answer = gateway.post(f"{BASE}/translate", {**body, "markup": [markup, None]})
+        red, yes = answer.json["translations"]
         assert red["text"] == "Ich mag rote Autos."
         assert red["codes"] == {"codes": [[8, 18], [8, 12]], "uncertain": 0}
         assert yes["codes"] == {"codes": [], "uncertain": 0}
@@ -211,9 +213,9 @@ def test_markup(gateway: RunningGateway) -> None:
     assert wrong.status == 400
     assert "markup of text 0: code 0 is 0 to 99" in wrong.json["error"]["message"]
     with Translator(gateway.url) as translator:
-        one = translator.translate("I like red cars.", target_language="de", markup=markup)
-    assert one.codes is not None
-    assert one.codes.codes == ((8, 18), (8, 12))
+        translation = translator.translate("I like red cars.", target_language="de", markup=markup)
+    assert translation.codes is not None
+    assert translation.codes.codes == ((8, 18), (8, 12))
 
 
 def test_texts_with_tags(gateway: RunningGateway, document: dict[str, Any]) -> None:
@@ -231,10 +233,10 @@ def test_texts_with_tags(gateway: RunningGateway, document: dict[str, Any]) -> N
     hostile = "<p>Write &lt;script&gt;alert(1)&lt;/script&gt; &amp;amp; here.</p>"
     for form in ("html", "xml"):
         answer = gateway.post(f"{BASE}/translate", {**body, "text": hostile, "format": form})
-        (found,) = answer.json["translations"]
-        assert TAG.findall(found["text"]) == ["<p>", "</p>"]
-        assert "&lt;script" in found["text"]
-        assert "&amp;amp;" in found["text"]
+        (translation,) = answer.json["translations"]
+        assert TAG.findall(translation["text"]) == ["<p>", "</p>"]
+        assert "&lt;script" in translation["text"]
+        assert "&amp;amp;" in translation["text"]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_a_document_in_the_target_language_is_refused(gateway: RunningGateway) -
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "found"),
+    ("path", "body", "translations_field"),
     [
         (f"{BASE}/translate", {"source_language": "en", "target_language": "de"}, "translations"),
         ("/translate", {"source": "en", "target": "de"}, "translatedText"),
@@ -275,7 +277,7 @@ def test_a_document_in_the_target_language_is_refused(gateway: RunningGateway) -
     ],
 )
 def test_tags_in_plain_text_stay_in_every_protocol(
-    gateway: RunningGateway, path: str, body: dict[str, str], found: str
+    gateway: RunningGateway, path: str, body: dict[str, str], translations_field: str
 ) -> None:
     """No format is given, and some of the texts have sentences that are cached separately."""
     text = "<p>I like <b>red</b> cars. Good morning.</p>"
@@ -283,8 +285,8 @@ def test_tags_in_plain_text_stay_in_every_protocol(
     for _ in range(2):
         answer = gateway.post(path, {**body, field: [text]})
         assert answer.status == 200, answer.body
-        (one,) = answer.json[found]
-        assert (one if isinstance(one, str) else one["text"]) == (
+        (translation,) = answer.json[translations_field]
+        assert (translation if isinstance(translation, str) else translation["text"]) == (
             "<p>Ich mag <b>rote</b> Autos. Guten Morgen.</p>"
         )
 
@@ -305,7 +307,7 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "wanted", "added"),
+    ("name", "content", "expected", "added"),
     [
         (
             "page.html",
@@ -343,7 +345,7 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
     ],
 )
 def test_documents_with_markup(
-    gateway: RunningGateway, name: str, content: str, wanted: list[str], added: list[str]
+    gateway: RunningGateway, name: str, content: str, expected: list[str], added: list[str]
 ) -> None:
     fields = {"source_language": "auto", "target_language": "de"}
     job = gateway.upload(f"{BASE}/documents", name, content, fields).json["id"]
@@ -351,9 +353,9 @@ def test_documents_with_markup(
     assert done["state"] == "done", done
     answer = gateway.get(f"{BASE}/documents/{job}/result")
     assert answer.headers["content-disposition"].endswith(name)
-    found = answer.body.decode()
-    assert [part for part in wanted if part not in found] == []
-    assert Counter(TAG.findall(found)) == Counter(TAG.findall(content)) + Counter(added)
+    translated = answer.body.decode()
+    assert [part for part in expected if part not in translated] == []
+    assert Counter(TAG.findall(translated)) == Counter(TAG.findall(content)) + Counter(added)
 
 
 def test_two_hundred_bad_requests_leave_it_working(gateway: RunningGateway) -> None:

@@ -37,18 +37,18 @@ def test_zotero_through_deeplx(gateway: RunningGateway) -> None:
 
 def test_weblate_through_libretranslate(gateway: RunningGateway) -> None:
     languages = gateway.get("/languages").json
-    assert "de" in {one["code"] for one in languages}
+    assert "de" in {language["code"] for language in languages}
     body = {"api_key": "", "q": [_ENGLISH, "A house."], **_DIRECTION}
-    found = gateway.post("/translate", body).json["translatedText"]
-    assert found[0] == _GERMAN
-    assert len(found) == 2
+    texts = gateway.post("/translate", body).json["translatedText"]
+    assert texts[0] == _GERMAN
+    assert len(texts) == 2
 
 
 def test_weblate_through_deepl(gateway: RunningGateway) -> None:
     for kind in ("source", "target"):
         path = f"/v2/languages?type={kind}&enable_beta_languages=true"
         languages = gateway.get(path, headers=_KEY).json
-        assert "DE" in {one["language"] for one in languages}
+        assert "DE" in {language["language"] for language in languages}
     body = {
         "text": ['Hello <x id="7"></x>, I like red cars.', "A &lt;b&gt; house."],
         "source_lang": "EN",
@@ -59,7 +59,7 @@ def test_weblate_through_deepl(gateway: RunningGateway) -> None:
     }
     answer = gateway.post("/v2/translate", body, headers=_KEY)
     assert answer.status == 200
-    first, second = [one["text"] for one in answer.json["translations"]]
+    first, second = [translation["text"] for translation in answer.json["translations"]]
     assert first.count('<x id="7"></x>') == 1
     assert "rote Autos" in first
     assert "<" not in second.replace("&lt;", "")
@@ -69,16 +69,19 @@ def test_weblate_through_deepl(gateway: RunningGateway) -> None:
 
 
 def test_mastodon(gateway: RunningGateway) -> None:
-    assert all("targets" in one for one in gateway.get("/languages").json)
+    assert all("targets" in language for language in gateway.get("/languages").json)
     begin = '<a href="https://example.com/?a=1&amp;b=2">'
     post = f"<p>I like {begin}red cars</a>.<br />Good morning!</p>"
     body = {"q": [post, "<p>A house.</p>", "<p></p>"], "source": "auto", "target": "de"}
     answer = gateway.post("/translate", body | {"format": "html", "api_key": None})
     assert answer.status == 200
-    found = answer.json["translatedText"]
-    assert found[0] == f"<p>Ich mag {begin}rote Autos</a>.<br />Guten Morgen!</p>"
-    assert found[2] == "<p></p>"
-    assert [one["language"] for one in answer.json["detectedLanguage"]][:2] == ["en", "en"]
+    texts = answer.json["translatedText"]
+    assert texts[0] == f"<p>Ich mag {begin}rote Autos</a>.<br />Guten Morgen!</p>"
+    assert texts[2] == "<p></p>"
+    assert [detected["language"] for detected in answer.json["detectedLanguage"]][:2] == [
+        "en",
+        "en",
+    ]
 
 
 def test_discourse(gateway: RunningGateway) -> None:
@@ -88,17 +91,17 @@ def test_discourse(gateway: RunningGateway) -> None:
     text += "<pre><code>a &lt; b</code></pre>"
     fields = {"q": text, "source": "de", "target": "en", "format": "html"}
     answer = gateway.post("/translate", urlencode(fields).encode(), headers=_FORM)
-    found = answer.json["translatedText"]
-    assert "<strong>friends</strong>" in found
-    assert found.endswith("<pre><code>a &lt; b</code></pre>")
+    translated = answer.json["translatedText"]
+    assert "<strong>friends</strong>" in translated
+    assert translated.endswith("<pre><code>a &lt; b</code></pre>")
 
 
 def test_escaped_text_stays_escaped(gateway: RunningGateway) -> None:
     """LibreTranslate's own server turns escaped text into tags."""
     body = {"q": "<p>Write &lt;script&gt;alert(1)&lt;/script&gt; here.</p>", "format": "html"}
-    found = gateway.post("/translate", {**body, **_DIRECTION}).json["translatedText"]
-    assert "<script" not in found
-    assert "&lt;script&gt;" in found
+    translated = gateway.post("/translate", {**body, **_DIRECTION}).json["translatedText"]
+    assert "<script" not in translated
+    assert "&lt;script&gt;" in translated
 
 
 def test_a_page_through_libretranslates_files(gateway: RunningGateway) -> None:
@@ -108,33 +111,33 @@ def test_a_page_through_libretranslates_files(gateway: RunningGateway) -> None:
     answer = gateway.upload("/translate_file", "a page.html", page, _DIRECTION)
     path = urlsplit(answer.json["translatedFileUrl"]).path
     assert path.endswith(".a%20page.html")
-    found = gateway.get(path).body.decode()
-    assert found.startswith("<!doctype html><p>Ich mag <b>rote Autos</b>. ")
-    assert found.count("<script>") == found.count("&lt;script&gt;") == 1
+    translated = gateway.get(path).body.decode()
+    assert translated.startswith("<!doctype html><p>Ich mag <b>rote Autos</b>. ")
+    assert translated.count("<script>") == translated.count("&lt;script&gt;") == 1
     refused = gateway.upload("/translate_file", "a.xml", "<a>\n<b></a>", _DIRECTION)
     message = "the document is not valid XML: line 2, column 6: mismatched tag"
     assert (refused.status, refused.json["error"]) == (400, f"Invalid request: {message}")
     refused = gateway.upload("/translate_file", "a.pages", "PK", _DIRECTION)
     assert refused.status == 415
     formats = gateway.get("/frontend/settings").json["supportedFilesFormat"]
-    assert all(one in refused.json["error"] for one in formats)
+    assert all(name in refused.json["error"] for name in formats)
 
 
 def test_a_form_of_deepls_other_clients(gateway: RunningGateway) -> None:
     pairs = [("text", _ENGLISH), ("text", "A house."), ("source_lang", "EN")]
     fields = [*pairs, ("target_lang", "DE"), ("preserve_formatting", "1")]
     answer = gateway.post("/v2/translate", urlencode(fields).encode(), headers=_FORM | _KEY)
-    found = [one["text"] for one in answer.json["translations"]]
-    assert found[0] == _GERMAN
-    assert len(found) == 2
+    texts = [translation["text"] for translation in answer.json["translations"]]
+    assert texts[0] == _GERMAN
+    assert len(texts) == 2
 
 
 @pytest.mark.parametrize("split", ["1", "nonewlines", "0"])
 def test_a_text_too_long_for_a_sentence_is_translated(gateway: RunningGateway, split: str) -> None:
     text = " ".join([_ENGLISH] * 60)
     body = {"text": [text], "source_lang": "EN", "target_lang": "DE", "split_sentences": split}
-    (found,) = gateway.post("/v2/translate", body, headers=_KEY).json["translations"]
-    assert found["text"] == " ".join([_GERMAN] * 60)
+    (translation,) = gateway.post("/v2/translate", body, headers=_KEY).json["translations"]
+    assert translation["text"] == " ".join([_GERMAN] * 60)
 
 
 def test_alternatives_of_too_long_sentences(gateway: RunningGateway) -> None:

@@ -52,11 +52,13 @@ def status_of(call: object) -> tuple[grpc.StatusCode, str]:
 
 def test_translate(client: NeuralMachineTranslationClient, shipped: Served) -> None:
     texts = ["Good morning.", "I have two books."]
-    wanted = shipped.grpc.translate(texts, source_language="en", target_language="de")
+    expected = shipped.grpc.translate(texts, source_language="en", target_language="de")
     for source, target in (("en", "de"), ("en-US", "de-DE"), ("", "DE")):
-        found = client.translate(texts, "", source, target)
-        assert [one.text for one in found.translations] == [one.text for one in wanted]
-        assert {one.language for one in found.translations} == {target}
+        response = client.translate(texts, "", source, target)
+        assert [translation.text for translation in response.translations] == [
+            translation.text for translation in expected
+        ]
+        assert {translation.language for translation in response.translations} == {target}
     under_way = client.translate(texts, "", "en", "de", future=True, max_len_variation="150")
     assert under_way.result().translations[0].text == "Guten Morgen."
 
@@ -74,14 +76,16 @@ def test_phrases_are_kept_or_translated_as_given(
     client: NeuralMachineTranslationClient,
 ) -> None:
     text = "The weather in Berlin is very nice."
-    (found,) = client.translate(
+    (translation,) = client.translate(
         [text], "", "en", "de", dnt_phrases_dict={"weather": "Klima", "nice": ""}
     ).translations
-    assert "Klima" in found.text
-    assert "nice" in found.text
-    (found,) = client.translate(["I like the <dnt>weather</dnt>."], "", "en", "de").translations
-    assert "weather" in found.text
-    assert "dnt" not in found.text
+    assert "Klima" in translation.text
+    assert "nice" in translation.text
+    (translation,) = client.translate(
+        ["I like the <dnt>weather</dnt>."], "", "en", "de"
+    ).translations
+    assert "weather" in translation.text
+    assert "dnt" not in translation.text
 
 
 def test_the_table_has_every_call_of_nvidias_client() -> None:
@@ -108,8 +112,8 @@ def test_stored_glossaries(riva: RunningGateway) -> None:
     def text_with(glossary: str) -> str:
         auth = Auth(uri=riva.riva, metadata_args=[["glossary-ids", glossary]])
         client = NeuralMachineTranslationClient(auth)
-        (found,) = client.translate(["The weather is nice."], "", "en", "de").translations
-        return str(found.text)
+        (translation,) = client.translate(["The weather is nice."], "", "en", "de").translations
+        return str(translation.text)
 
     assert "Klima" in text_with(stored)
     unknown = grpc.StatusCode.NOT_FOUND, "there is no glossary 'none'"
@@ -118,14 +122,14 @@ def test_stored_glossaries(riva: RunningGateway) -> None:
 
 def test_languages(client: NeuralMachineTranslationClient, shipped: Served) -> None:
     pairs = client.get_config("").languages
-    found = {
+    directions = {
         (src, tgt)
         for pair in pairs.values()
         for src in pair.src_lang
         for tgt in pair.tgt_lang
         if src != tgt
     }
-    assert found == set(shipped.grpc.info().directions)
+    assert directions == set(shipped.grpc.info().directions)
     for model, pair in pairs.items():
         assert client.get_config(model, future=True).result().languages == {model: pair}
         targets = [target for target in pair.tgt_lang if target != pair.src_lang[0]]

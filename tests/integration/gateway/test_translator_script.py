@@ -63,8 +63,8 @@ def pages() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def origin(pages: dict[str, str]) -> Iterator[str]:
     """The origin of a site that the gateway allows."""
-    with site(pages) as found:
-        yield found
+    with site(pages) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ CREATE = f"const translator = await Translator.create({DIRECTION});"
 def test_the_translator_translates_whole_and_streamed(page: Page) -> None:
     assert run(page, f"return Translator.availability({DIRECTION})") == "available"
     text = json.dumps(ENGLISH)
-    found = run(
+    answers = run(
         page,
         f"""{CREATE}
         let streamed = '';
@@ -110,7 +110,7 @@ def test_the_translator_translates_whole_and_streamed(page: Page) -> None:
           await translator.measureInputUsage('a')];
         """,
     )
-    assert found == [GERMAN, GERMAN, "en-US", "de", " ", True, 0]
+    assert answers == [GERMAN, GERMAN, "en-US", "de", " ", True, 0]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_other_languages_are_unavailable(page: Page) -> None:
 
 def test_a_stream_ends_with_its_signal_or_its_reader(page: Page) -> None:
     text = json.dumps("We are going home. " * 300)
-    found = run(
+    states = run(
         page,
         f"""{CREATE}
         const aborter = new AbortController(), reason = new Error('enough');
@@ -167,11 +167,11 @@ def test_a_stream_ends_with_its_signal_or_its_reader(page: Page) -> None:
         return [first.done, thrown === reason];
         """,
     )
-    assert found == [False, True]
+    assert states == [False, True]
 
 
 def test_the_detector(page: Page) -> None:
-    found = run(
+    answers = run(
         page,
         """let loaded = [];
         const detector = await LanguageDetector.create({ expectedInputLanguages: ['de-AT'],
@@ -179,7 +179,7 @@ def test_the_detector(page: Page) -> None:
         return [await detector.detect('Guten Morgen, meine Freunde.'), await detector.detect(''),
           detector.expectedInputLanguages, loaded, await LanguageDetector.availability()];""",
     )
-    (german, unknown), nothing, expected, loaded, availability = found
+    (german, unknown), nothing, expected, loaded, availability = answers
     assert german["detectedLanguage"] == "de"
     assert unknown["detectedLanguage"] == "und"
     assert german["confidence"] + unknown["confidence"] == pytest.approx(1)

@@ -76,10 +76,10 @@ def pick(page: Page, picker: str, chosen: str) -> None:
 
 
 def lit(page: Page, where: str) -> list[str]:
-    found: list[str] = page.evaluate(
+    texts: list[str] = page.evaluate(
         f"[...document.querySelectorAll('{where} :is(.lit, .here)')].map(one => one.textContent)"
     )
-    return found
+    return texts
 
 
 def value(page: Page, expression: str) -> Any:
@@ -109,8 +109,8 @@ def test_a_translation_is_requested_once(page: Page) -> None:
     page.requests.clear()
     translation = enter(page, TEXT)
     page.wait_for(f"document.getElementById('said').textContent === {json.dumps(translation)}")
-    asked = [url.partition("/api/v1/")[2] for url in page.requests]
-    assert asked == ["detect", "translate/stream"]
+    calls = [url.partition("/api/v1/")[2] for url in page.requests]
+    assert calls == ["detect", "translate/stream"]
     page.point_at("#translation .word")
     assert lit(page, "#shadow")
 
@@ -207,14 +207,14 @@ def test_warnings_are_named(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "wanted"),
+    ("name", "content", "expected"),
     [
         ("letter.txt", "Good morning.\n\nGood night.\n", "Guten Morgen.\n\nGute Nacht.\n"),
         ("page.html", f"<!doctype html>\n{MARKED}\n", f"<!doctype html>\n{MARKED_IN_GERMAN}\n"),
     ],
 )
 def test_a_file_is_translated_and_downloaded(
-    page: Page, tmp_path: Path, name: str, content: str, wanted: str
+    page: Page, tmp_path: Path, name: str, content: str, expected: str
 ) -> None:
     sent = tmp_path / name
     sent.write_text(content, "utf-8")
@@ -224,7 +224,7 @@ def test_a_file_is_translated_and_downloaded(
     page.click("#jobs .button")
     received = tmp_path / "downloads" / name
     wait_for(received.exists)
-    assert received.read_text("utf-8") == wanted
+    assert received.read_text("utf-8") == expected
 
 
 def test_a_file_that_fails_shows_the_reason(page: Page, tmp_path: Path) -> None:
@@ -623,7 +623,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         "key": "document.getElementById('shortcuts').close(),"
         " document.getElementById('key').showModal()",
     }
-    found = []
+    faults = []
     for size in (WIDE, PHONE):
         page.resize(*size)
         for name, opening in openings.items():
@@ -637,11 +637,13 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
                     " found.violations.map(({ id, impact, nodes }) => [impact, id,"
                     " nodes.map(one => one.html).slice(0, 3), nodes[0].failureSummary]))"
                 )
-                serious = [one for one in violations if one[0] in ("serious", "critical")]
-                found += [(size, scheme, name, *one) for one in serious]
+                serious = [
+                    violation for violation in violations if violation[0] in ("serious", "critical")
+                ]
+                faults += [(size, scheme, name, *violation) for violation in serious]
         page.evaluate("document.getElementById('key').close()")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), size
-    assert not found
+    assert not faults
 
 
 def test_everything_works_with_the_keyboard(page: Page) -> None:
@@ -790,8 +792,8 @@ def test_sentences_are_paired_by_the_links_of_their_words(
     expected: list[tuple[str, str]],
 ) -> None:
     texts = json.dumps([source, target, links])
-    found = page.evaluate(PAIRS.format(url=gateway.url, texts=texts))
-    assert [tuple(pair) for pair in found] == expected
+    pairs = page.evaluate(PAIRS.format(url=gateway.url, texts=texts))
+    assert [tuple(pair) for pair in pairs] == expected
 
 
 @pytest.mark.parametrize(
@@ -812,8 +814,8 @@ def test_words_have_the_lowest_log_probability_of_their_tokens(
 ) -> None:
     log_probs = [-float(place + 1) for place in range(len(tokens))]
     answer = json.dumps({"token_scores": {"tokens": tokens, "log_probs": log_probs}})
-    found = page.evaluate(
+    lowest = page.evaluate(
         f"import('{gateway.url}/page/words.js').then(({{ detailedWords }}) =>"
         f" detailedWords({json.dumps(text)}, {answer}).map((one) => one.logProb))"
     )
-    assert found == expected
+    assert lowest == expected
