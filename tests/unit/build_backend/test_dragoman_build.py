@@ -52,13 +52,13 @@ def test_setuptools_finds_pythons_own_compiler(programs: Path) -> None:
     assert dragoman_build.compiler_variables() == {}
 
 
-@pytest.mark.parametrize("found", ["cc", "gcc", "clang"])
-def test_another_compiler_does_not_get_pythons_flags(programs: Path, found: str) -> None:
-    add(programs, found)
+@pytest.mark.parametrize("compiler", ["cc", "gcc", "clang"])
+def test_another_compiler_does_not_get_pythons_flags(programs: Path, compiler: str) -> None:
+    add(programs, compiler)
     assert requirements() == []
     assert dragoman_build.compiler_variables() == {
-        "CC": found,
-        "LDSHARED": f"{found} -shared",
+        "CC": compiler,
+        "LDSHARED": f"{compiler} -shared",
         "CFLAGS": "-DNDEBUG -fwrapv",
     }
 

@@ -43,7 +43,11 @@ def test_loops_over_a_tiles_rows_are_unrolled(
         pytest.skip("there is no such compiler")
     monkeypatch.setenv("CC", compiler)
     command = shlex.split(dragoman_build.compiler_variables().get("CC", compiler))
-    (library,) = (one for one in extensions("x86_64") if one.name.endswith(f"_{instruction_set}"))
+    (library,) = (
+        extension
+        for extension in extensions("x86_64")
+        if extension.name.endswith(f"_{instruction_set}")
+    )
     assembly = tmp_path / "products.s"
     subprocess.run(
         [*command, *library.extra_compile_args, "-S", PRODUCTS, "-o", assembly],

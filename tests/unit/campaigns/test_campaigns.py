@@ -201,7 +201,7 @@ def test_a_seed_makes_the_same_damaged_requests_to_the_gateway() -> None:
 
 
 def test_json_tensors_never_claim_an_enormous_size() -> None:
-    (kind,) = [one for one in KINDS if one.name == "infer, JSON"]
+    (kind,) = [kind for kind in KINDS if kind.name == "infer, JSON"]
     for number in range(500):
         (request,) = kind.make(Random(number))
         assert isinstance(request, bytes)
@@ -259,9 +259,9 @@ def test_metrics_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr("tests.campaigns.upstream.run", run)
     path = tmp_path / "figures.json"
     assert campaign.main(["--short", "--seed", "7", "--json", str(path), "upstream"]) == 0
-    found = json.loads(path.read_text())
-    assert found["seed"] == 7
-    (subject,) = found["subjects"]
+    report = json.loads(path.read_text())
+    assert report["seed"] == 7
+    (subject,) = report["subjects"]
     assert (subject["subject"], subject["requests"]) == ("upstream", 2)
     assert subject["bounds"][-1] == {
         **{"name": "outage, s", "value": 7, "limit": 7, "at_least": False, "timed": False},
@@ -300,10 +300,10 @@ def test_an_answer_that_differs_from_its_version_alone_is_found(random_bundle: P
         return list(models._wrong(replies, [random_bundle]))
 
     assert not wrong(good, Reply(question, 0.1, fault="none came"))
-    (found,) = wrong(good, replace(good, text="another"))
-    assert f"'another' instead of {right!r}" in found
-    (found,) = wrong(replace(good, bundle="of nobody"))
-    assert "'of nobody' is none of the versions" in found
+    (fault,) = wrong(good, replace(good, text="another"))
+    assert f"'another' instead of {right!r}" in fault
+    (fault,) = wrong(replace(good, bundle="of nobody"))
+    assert "'of nobody' is none of the versions" in fault
 
 
 @pytest.mark.parametrize("damage", replacements._DAMAGES.values())
@@ -334,23 +334,23 @@ def test_a_version_that_is_wrongly_accepted_or_refused_is_recorded(
     (tmp_path / "served").mkdir()
     model = RandomModel(tmp_path / "served" / "en-de", versions, ("en", "de"))
     swap(model.link, versions[0])
-    found = Replacements([model], dict, lambda: 0, 2, seed=1)
-    with found:
-        while found.is_busy:
+    running = Replacements([model], dict, lambda: 0, 2, seed=1)
+    with running:
+        while running.is_busy:
             time.sleep(0.01)
-    assert found.done.total() == len(found.late) == 2
+    assert running.done.total() == len(running.late) == 2
     assert model.link.resolve() == versions[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "served"]
 
 
 def test_failures_and_slow_answers_beside_an_attack_break_bounds() -> None:
     quiet = shares.Served([0.1] * 100, [0.01] * 100)
-    for found, broken in (
+    for beside, broken in (
         (shares.Served([0.15] * 100, [0.02] * 100), []),
         (shares.Served([0.3] * 100, [0.02] * 100), ["p99 beside 2,600 connections over quiet p99"]),
         (shares.Served([0.1] * 100, [2.0] * 100), ["/livez p99.9, s", "/livez longest, s"]),
         (shares.Served([0.1], [0.01], ["503"]), ["lost requests"]),
     ):
         outcome = Outcome("shares")
-        shares._judge(outcome, quiet, {"connections": found})
+        shares._judge(outcome, quiet, {"connections": beside})
         assert [bound.name for bound in outcome.broken()] == broken

@@ -87,14 +87,14 @@ def objects(name: str) -> list[dict[str, Any]]:
     return rendered(*values(CASES[name]))
 
 
-def is_other(one: dict[str, Any]) -> bool:
-    return str(one["apiVersion"]).startswith(OTHERS)
+def is_other(resource: dict[str, Any]) -> bool:
+    return str(resource["apiVersion"]).startswith(OTHERS)
 
 
-def pod_of(one: dict[str, Any]) -> dict[str, Any]:
+def pod_of(resource: dict[str, Any]) -> dict[str, Any]:
     """The specification of a Deployment's pods."""
-    found: dict[str, Any] = one["spec"]["template"]["spec"]
-    return found
+    pod: dict[str, Any] = resource["spec"]["template"]["spec"]
+    return pod
 
 
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def environment(container: dict[str, Any]) -> dict[str, Any]:
-    return {one["name"]: one.get("value") for one in container.get("env", ())}
+    return {variable["name"]: variable.get("value") for variable in container.get("env", ())}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -114,19 +114,23 @@ def test_helm_accepts_the_chart(name: str) -> None:
 @functools.cache
 def different() -> dict[str, dict[str, Any]]:
     """The objects of all cases, each once; the key starts with the name of a case."""
-    found = {json.dumps(one): (name, one) for name in reversed(CASES) for one in objects(name)}
-    return {f"{name} {text}": one for text, (name, one) in found.items()}
+    distinct = {
+        json.dumps(resource): (name, resource)
+        for name in reversed(CASES)
+        for resource in objects(name)
+    }
+    return {f"{name} {text}": resource for text, (name, resource) in distinct.items()}
 
 
 @pytest.mark.parametrize("minor", range(30, 38))
 def test_kubernetes_accepts_every_object(minor: int) -> None:
-    for key, one in different().items():
-        has_image_volume = key.startswith("volume image") and one["kind"] == "Deployment"
-        if not is_other(one) and (not has_image_volume or (1, minor) >= IMAGE_VOLUMES_SINCE):
-            kubernetes_validate.validate(one, f"1.{minor}", strict=True)
+    for key, resource in different().items():
+        has_image_volume = key.startswith("volume image") and resource["kind"] == "Deployment"
+        if not is_other(resource) and (not has_image_volume or (1, minor) >= IMAGE_VOLUMES_SINCE):
+            kubernetes_validate.validate(resource, f"1.{minor}", strict=True)
 
 
-def custom_faults(found: list[dict[str, Any]]) -> list[str]:
+def custom_faults(resources: list[dict[str, Any]]) -> list[str]:
     """The errors that the schemas of further resources report."""
     if not (FOLDER / "node_modules" / "@kubernetes-models").exists():
         skip_without("schemas of Kubernetes resources")
@@ -134,7 +138,7 @@ def custom_faults(found: list[dict[str, Any]]) -> list[str]:
     node = Path(ROOT_DIR) / "bin" / "node"
     checked = subprocess.run(
         [node, script, FOLDER / "node_modules"],
-        input=json.dumps(found),
+        input=json.dumps(resources),
         capture_output=True,
         text=True,
         check=True,
@@ -145,16 +149,16 @@ def custom_faults(found: list[dict[str, Any]]) -> list[str]:
 
 
 def test_operators_accept_their_objects() -> None:
-    found = [one for one in different().values() if is_other(one)]
-    assert {one["kind"] for one in found} == {
+    resources = [resource for resource in different().values() if is_other(resource)]
+    assert {resource["kind"] for resource in resources} == {
         *("ScaledObject", "HTTPRoute", "GRPCRoute"),
         *("ServiceMonitor", "PodMonitor", "PrometheusRule"),
     }
-    assert custom_faults(found) == []
+    assert custom_faults(resources) == []
 
 
 def test_a_damaged_object_of_an_operator_is_refused() -> None:
-    (scaled,) = (one for one in objects("rows") if one["kind"] == "ScaledObject")
+    (scaled,) = (resource for resource in objects("rows") if resource["kind"] == "ScaledObject")
     (fault,) = custom_faults([{**scaled, "spec": {"scaleTargetRef": {"name": "x"}}}])
     assert "triggers" in fault
 
@@ -178,7 +182,7 @@ def test_a_damaged_object_of_an_operator_is_refused() -> None:
 )
 def test_a_wrong_value_is_refused_in_a_line(word: str, message: str) -> None:
     made = run("helm", "template", "dragoman", CHART, "--set", word)
-    (line,) = (one for one in made.stderr.splitlines() if message in one)
+    (line,) = (line for line in made.stderr.splitlines() if message in line)
     assert made.returncode == 1
     assert len(line) < 250
 
@@ -210,11 +214,11 @@ def test_the_chart_has_the_version_of_the_project() -> None:
 
 
 def test_every_variable_is_a_setting() -> None:
-    known = {one.variable for one in (*SETTINGS, *gateway_settings())}
+    known = {setting.variable for setting in (*SETTINGS, *gateway_settings())}
     for name in CASES:
-        for one in objects(name):
-            if one["kind"] == "Deployment":
-                for container in containers(pod_of(one)):
+        for resource in objects(name):
+            if resource["kind"] == "Deployment":
+                for container in containers(pod_of(resource)):
                     given = {v for v in environment(container) if v.startswith("DRAGOMAN_")}
                     assert given <= known, name
 
@@ -223,17 +227,17 @@ def test_settings_are_written_as_the_commands_read_them() -> None:
     words = ("max_waiting=40000000", "precision=fp32", "allow_priority=true", "load={encoder,x}")
     made = rendered(*values(tuple(f"triton.settings.{word}" for word in words)))
     (triton,) = pod_of(only(made, "Deployment", "dragoman-triton"))["containers"]
-    found = environment(triton)
-    assert found["DRAGOMAN_MAX_WAITING"] == "40000000"
-    assert found["DRAGOMAN_PRECISION"] == "fp32"
-    assert found["DRAGOMAN_ALLOW_PRIORITY"] == "true"
-    assert found["DRAGOMAN_LOAD"] == "encoder x"
+    variables = environment(triton)
+    assert variables["DRAGOMAN_MAX_WAITING"] == "40000000"
+    assert variables["DRAGOMAN_PRECISION"] == "fp32"
+    assert variables["DRAGOMAN_ALLOW_PRIORITY"] == "true"
+    assert variables["DRAGOMAN_LOAD"] == "encoder x"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_pod_is_confined(name: str) -> None:
-    pods = [pod_of(one) for one in objects(name) if one["kind"] == "Deployment"]
-    pods += [one["spec"] for one in objects(name) if one["kind"] == "Pod"]
+    pods = [pod_of(resource) for resource in objects(name) if resource["kind"] == "Deployment"]
+    pods += [resource["spec"] for resource in objects(name) if resource["kind"] == "Pod"]
     assert len(pods) == 3
     for pod in pods:
         assert pod["automountServiceAccountToken"] is False
@@ -249,9 +253,9 @@ def test_every_pod_is_confined(name: str) -> None:
 
 def test_a_pod_has_time_to_drain() -> None:
     """The sleep, then Triton's 30 s or the gateway's 35 s, then the end."""
-    for one in objects("defaults"):
-        if one["kind"] == "Deployment":
-            pod = pod_of(one)
+    for resource in objects("defaults"):
+        if resource["kind"] == "Deployment":
+            pod = pod_of(resource)
             sleep_s = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
             assert pod["terminationGracePeriodSeconds"] >= sleep_s + 35 + 10
 
@@ -264,8 +268,8 @@ def test_only_the_gateway_reaches_triton() -> None:
     calls, metrics = policy["ingress"]
     (peer,) = calls["from"]
     assert peer["podSelector"]["matchLabels"].items() <= gateway["metadata"]["labels"].items()
-    assert [one["port"] for one in calls["ports"]] == ["http", "grpc"]
-    assert [one["port"] for one in metrics["ports"]] == ["metrics"]
+    assert [port["port"] for port in calls["ports"]] == ["http", "grpc"]
+    assert [port["port"] for port in metrics["ports"]] == ["metrics"]
     assert policy["egress"] == []
 
 
@@ -301,16 +305,16 @@ def test_kustomize_accepts_the_example() -> None:
     flags = ("--enable-helm", "--load-restrictor=LoadRestrictionsNone")
     made = run("kubectl", "kustomize", *flags, folder)
     assert made.returncode == 0, made.stderr
-    found = list(yaml.safe_load_all(made.stdout))
-    assert {one["metadata"]["namespace"] for one in found} == {"translation"}
-    assert pod_of(only(found, "Deployment", "dragoman-triton"))["priorityClassName"]
-    for one in found:
-        kubernetes_validate.validate(one, "1.37", strict=True)
+    resources = list(yaml.safe_load_all(made.stdout))
+    assert {resource["metadata"]["namespace"] for resource in resources} == {"translation"}
+    assert pod_of(only(resources, "Deployment", "dragoman-triton"))["priorityClassName"]
+    for resource in resources:
+        kubernetes_validate.validate(resource, "1.37", strict=True)
 
 
 def scaling_query() -> str:
     """KEDA's query to Prometheus."""
-    (scaled,) = (one for one in objects("rows") if one["kind"] == "ScaledObject")
+    (scaled,) = (resource for resource in objects("rows") if resource["kind"] == "ScaledObject")
     (trigger,) = scaled["spec"]["triggers"]
     return str(trigger["metadata"]["query"])
 
@@ -363,8 +367,8 @@ def test_prometheus_computes_the_alerts_and_the_query(tmp_path: Path) -> None:
 
 def alert(name: str) -> dict[str, Any]:
     groups = only(objects("monitoring"), "PrometheusRule", "dragoman")["spec"]["groups"]
-    (found,) = (rule for group in groups for rule in group["rules"] if rule["alert"] == name)
-    return dict(found)
+    (rule,) = (rule for group in groups for rule in group["rules"] if rule["alert"] == name)
+    return dict(rule)
 
 
 @pytest.fixture

@@ -88,8 +88,8 @@ def test_every_service_is_confined_and_pinned(services: dict[str, Any]) -> None:
 
 
 def test_every_service_that_runs_on_has_a_memory_limit(services: dict[str, Any]) -> None:
-    running = {name: one for name, one in services.items() if one["restart"] != "no"}
-    assert [name for name, one in running.items() if "mem_limit" not in one] == []
+    running = {name: service for name, service in services.items() if service["restart"] != "no"}
+    assert [name for name, service in running.items() if "mem_limit" not in service] == []
 
 
 def test_a_short_token_is_refused(services: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
 
 
 def test_variables_of_the_gateway_are_settings(services: dict[str, Any]) -> None:
-    known = {one.variable for one in gateway_settings()}
+    known = {setting.variable for setting in gateway_settings()}
     for service in services.values():
         given = {name for name in service.get("environment", {}) if "GATEWAY" in name}
         assert given <= known
@@ -143,15 +143,15 @@ def test_every_image_can_be_replaced_and_is_the_same_everywhere() -> None:
     }
     for name, text in dockerfiles.items():
         stages = set(re.findall(r"^FROM (\S+)", text, re.MULTILINE))
-        assert {f"${{{one}}}" for one in arguments[name]} == stages
+        assert {f"${{{argument}}}" for argument in arguments[name]} == stages
         assert arguments[name].items() <= defaults.items()
     built = {name for of_file in arguments.values() for name in of_file}
     services = yaml.safe_load(COMPOSE.read_text())["services"].values()
     images = {service["image"] for service in services if "dragoman:" not in service["image"]}
     assert images == {f"${{{name}:-{defaults[name]}}}" for name in defaults if name not in built}
     for build in (service["build"] for service in services if "build" in service):
-        wanted = arguments[Path(build["dockerfile"]).name]
-        given = {name: f"${{{name}:-{image}}}" for name, image in wanted.items()}
+        own_images = arguments[Path(build["dockerfile"]).name]
+        given = {name: f"${{{name}:-{image}}}" for name, image in own_images.items()}
         assert given.items() <= build["args"].items()
         assert (REPOSITORY / "locks" / f"{build['args']['LOCK']}.txt").is_file()
 
@@ -186,8 +186,8 @@ def documented_expressions() -> list[str]:
 
 @pytest.mark.parametrize("expression", [*expressions(), *documented_expressions()])
 def test_the_dashboard_and_the_docs_query_existing_metrics(expression: str) -> None:
-    asked = metrics_in(expression.replace("$__rate_interval", "1m"))
-    assert asked or "up{" in expression
+    names = metrics_in(expression.replace("$__rate_interval", "1m"))
+    assert names or "up{" in expression
 
 
 def metrics_in(query: str) -> set[str]:
@@ -200,9 +200,9 @@ def metrics_in(query: str) -> set[str]:
     watch_cache(gateway, CacheCounts())
     ours |= set(re.findall(r"^# HELP (\w+)", gateway.text().decode(), re.MULTILINE))
     ours |= {f"dragoman_gateway_request_seconds_{of}" for of in series}
-    asked = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
-    assert asked <= ours | TRITON_METRICS
-    return asked
+    names = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
+    assert names <= ours | TRITON_METRICS
+    return names
 
 
 def test_every_metric_is_documented() -> None:
@@ -214,7 +214,10 @@ def test_every_metric_is_documented() -> None:
     lines = re.findall(r"^# HELP dragoman_gateway_(\w+)", gateway.text().decode(), re.MULTILINE)
     documented = re.findall(r"`(?:dragoman_gateway)?_(\w+)", text)
     cache = {f"cache_{name}" for name in documented}
-    assert {one for one in lines if not one.startswith("process_")} <= {*documented, *cache}
+    assert {metric for metric in lines if not metric.startswith("process_")} <= {
+        *documented,
+        *cache,
+    }
 
 
 def test_prometheus_scrapes_the_server_and_the_gateway() -> None:

@@ -41,7 +41,7 @@ def search(site: Path) -> Index:
     return lunr(
         ref="location",
         fields=fields,
-        documents=[(one, {"boost": one.get("boost", 1)}) for one in documents],
+        documents=[(document, {"boost": document.get("boost", 1)}) for document in documents],
     )
 
 

@@ -25,8 +25,8 @@ ALLOWED = re.compile(r"Apache|BSD|\bCMU|\bISC\b|\bMIT\b|MPL|Mozilla|PSF|Python S
 @pytest.mark.parametrize("name", SERVED)
 def test_no_served_package_is_under_the_gpl(name: str) -> None:
     """The licences come from the metadata of the distributions."""
-    found = metadata(name)
-    fields = [found.get_all(f, []) for f in ("License-Expression", "License", "Classifier")]
+    headers = metadata(name)
+    fields = [headers.get_all(f, []) for f in ("License-Expression", "License", "Classifier")]
     declared = [*fields[0], *(word[:80] for word in fields[1])]
     declared += [word for word in fields[2] if word.startswith("License")]
     text = "; ".join(declared)
@@ -79,8 +79,11 @@ def test_the_bill_of_an_environment_is_valid(
     """The command exits with 1 if CycloneDX's schema is violated."""
     monkeypatch.setattr(sys, "argv", ["software_bill", sys.executable, str(tmp_path / "bill")])
     assert main() == 0
-    listed = {one["name"]: one for one in json.loads((tmp_path / "bill").read_text())["components"]}
-    inside = {one["name"] for one in listed[PYTRITON]["components"]}
+    listed = {
+        component["name"]: component
+        for component in json.loads((tmp_path / "bill").read_text())["components"]
+    }
+    inside = {component["name"] for component in listed[PYTRITON]["components"]}
     assert "triton-inference-server" in inside
     assert any(name.startswith("libtritonserver") for name in inside)
     assert {canonicalize_name(name) for name in listed} >= SERVED.keys()

@@ -35,19 +35,19 @@ def run(*words: object) -> int:
 
 
 def only_line(capsys: pytest.CaptureFixture[str]) -> str:
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    return told
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    return stderr
 
 
 def data_of(page: Path) -> dict[str, Any]:
-    found = re.search(
+    match = re.search(
         r'<script type="application/json" id="attention">(.*?)</script>',
         page.read_text(encoding="utf-8"),
         re.DOTALL,
     )
-    assert found
-    data: dict[str, Any] = json.loads(found[1])
+    assert match
+    data: dict[str, Any] = json.loads(match[1])
     return data
 
 
@@ -72,14 +72,14 @@ def test_a_pages_weights_equal_pytorchs(
 def test_a_checkpoint_draws_its_own_translation(
     random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
 ) -> None:
-    found = []
+    pages = []
     languages = ("--target-language", "en_GB", "--source-language", "DE")
     for model in (random_bundle, random_checkpoint("post")):
         out = tmp_path / f"{model.name}.html"
         assert run("red", "--model", model, *languages, "--out", out) == 0
-        found.append(data_of(out))
-    assert found[0]["source"] == found[1]["source"]
-    assert found[1]["said"]
+        pages.append(data_of(out))
+    assert pages[0]["source"] == pages[1]["source"]
+    assert pages[1]["said"]
 
 
 def texts_of(svg: Path) -> list[str]:
@@ -89,7 +89,7 @@ def texts_of(svg: Path) -> list[str]:
 def test_pictures_have_the_requested_content(random_bundle: Path, tmp_path: Path) -> None:
     where = ("--model", random_bundle, "--translation", TRANSLATION, "--out")
     tokenizer = Tokenizer(random_bundle / "tokenizer.model")
-    source = [tokenizer.piece(one) for one in tokenizer.encode_source(TEXT, "de")]
+    source = [tokenizer.piece(token_id) for token_id in tokenizer.encode_source(TEXT, "de")]
     said = [*map(tokenizer.piece, tokenizer.encode(TRANSLATION)), "</s>"]
     lines = tmp_path / "lines.svg"
     assert run(TEXT, *where, lines, "--kind", "cross", "--layer", 2, "--head", 1, 3) == 0
@@ -124,9 +124,9 @@ def test_the_model_itself_is_drawn_with_its_sizes(
 ) -> None:
     out = tmp_path / "model.svg"
     assert run("--figure", "architecture", "--model", random_bundle, "--out", out) == 0
-    told = " ".join(texts_of(out))
+    drawn = " ".join(texts_of(out))
     for what in ("2 layers", "3 layers", "4 heads of 16", "64 → 192 → 64", "vocabulary 320"):
-        assert what in told
+        assert what in drawn
     positions = ("--figure", "positions", "--model", random_bundle, "--out", out)
     assert run(*positions) == 2
     assert "model.svg exists: give --force to replace it" in capsys.readouterr().err
@@ -142,9 +142,9 @@ def test_no_text_ends_the_script_that_contains_it() -> None:
     assert "alert(1)</script>" not in page
     assert "<!--" not in page
     assert page.count('"use strict"') == 1
-    found = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)
-    assert found
-    assert json.loads(found[1])["text"] == nasty
+    match = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)
+    assert match
+    assert json.loads(match[1])["text"] == nasty
     assert not re.search(r"(src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|@import|url\(", page)
 
 
@@ -242,9 +242,9 @@ def test_impossible_checkpoints_are_not_drawn(
     config.write_text(json.dumps(values), encoding="utf-8")
     out = tmp_path / "a.svg"
     assert run("--figure", figure, "--model", config.parent, "--out", out) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert (name or table) in told
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert (name or table) in stderr
     assert not out.exists()
 
 
@@ -288,9 +288,9 @@ def test_an_ssru_decoder_is_drawn_without_self_attention(
         assert run(TEXT, *where, "--kind", "decoder", "--out", picture) == 2
         assert "--kind decoder: the model's decoder is recurrent" in capsys.readouterr().err
     assert run("--figure", "architecture", *models[0], "--out", picture) == 0
-    told = " ".join(texts_of(picture))
-    assert "SSRU state of 64" in told
-    assert "masked self-attention" not in told
+    drawn = " ".join(texts_of(picture))
+    assert "SSRU state of 64" in drawn
+    assert "masked self-attention" not in drawn
 
 
 def test_checkpoints_are_drawn_as_bundles_are(
@@ -320,7 +320,7 @@ def test_characters_without_a_font_are_reported_in_one_line(
         caplog.clear()
         save(draw_lines(odd, "encoder", 0, [0]), tmp_path / name)
         assert len(caplog.messages) == lines
-        assert all(r"has '\U000f0000\U000f0001'" in told for told in caplog.messages)
+        assert all(r"has '\U000f0000\U000f0001'" in message for message in caplog.messages)
     assert "Warning" not in capfd.readouterr().err
 
 
@@ -363,10 +363,10 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
         if out.parent == Path("/dev") and os.access("/dev", os.W_OK):
             continue
         assert run("red", "--model", random_bundle, "--out", out, *words) == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-        assert message in told
-        assert str(out) in told
+        stderr = capsys.readouterr().err
+        assert stderr.count("\n") == 1
+        assert message in stderr
+        assert str(out) in stderr
 
 
 def test_models_that_cannot_be_drawn_are_named(

@@ -26,8 +26,8 @@ def translate(text: str) -> Translation:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeServer]:
-    with FakeServer(translate) as found:
-        yield found
+    with FakeServer(translate) as fake:
+        yield fake
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def wanted(lines: list[str]) -> str:
 
 
 def files(folder: Path) -> set[str]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)) for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)) for path in paths}
 
 
 def test_a_folder_is_translated_once(batch: Any, tmp_path: Path, server: FakeServer) -> None:
@@ -73,10 +73,10 @@ def test_a_folder_is_translated_once(batch: Any, tmp_path: Path, server: FakeSer
     texts = {"a.txt", "sub/b.txt", "sub/b.txt.errors.jsonl"}
     assert files(out) == {"_batch.json", *indexes, *texts}
 
-    asked = len(server.requests)
+    before = len(server.requests)
     again = batch("--input", str(tmp_path / "in"))
     assert (again["done"]["rows"], again["earlier_rows"], again["left_rows"]) == (0, 98, 0)
-    assert [request.model for request in server.requests[asked:]] == ["info"]
+    assert [request.model for request in server.requests[before:]] == ["info"]
 
 
 def test_shards_and_a_last_run_translate_every_chunk_once(batch: Any, tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_every_format_is_kept(batch: Any, tmp_path: Path, name: str) -> None:
     report = batch("--input", str(source), "--field", "words", "--column", "2")
     assert (report["done"]["rows"], report["done"]["errors"]) == (4, 1)
     if name == "tsv":
-        found = [line.split("\t")[2:] for line in target.read_text().splitlines()]
+        pairs = [line.split("\t")[2:] for line in target.read_text().splitlines()]
     elif name == "jsonl":
         rows = [json.loads(line) for line in target.read_text().splitlines()]
-        found = [[row.get("translation", ""), row.get("error", "")] for row in rows]
+        pairs = [[row.get("translation", ""), row.get("error", "")] for row in rows]
     else:
         rows = parquet.read_table(target).to_pylist()
-        found = [[row["translation"] or "", row["error"] or ""] for row in rows]
-    assert found == [["<A>", ""], ["", "the text is refused"], ["", ""], ["<B>", ""]]
+        pairs = [[row["translation"] or "", row["error"] or ""] for row in rows]
+    assert pairs == [["<A>", ""], ["", "the text is refused"], ["", ""], ["<B>", ""]]
 
 
 def test_a_plan_translates_a_sample_and_keeps_nothing(batch: Any, tmp_path: Path) -> None:
@@ -188,6 +188,6 @@ def test_invalid_options_are_refused_in_one_line(
     batch: Any, tmp_path: Path, words: list[str], message: str
 ) -> None:
     given = [word.format(tmp_path) for word in words]
-    found = batch("--input", str(tmp_path / "in"), *given, code=2)
-    assert message in found
-    assert found.count("\n") == 1
+    refusal = batch("--input", str(tmp_path / "in"), *given, code=2)
+    assert message in refusal
+    assert refusal.count("\n") == 1

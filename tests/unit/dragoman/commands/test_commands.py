@@ -244,16 +244,16 @@ def test_a_demonstration_shows_the_directions_for_which_it_has_sentences(
     assert demonstrate(monkeypatch, served) == 0
     printed = capsys.readouterr().out.splitlines()
     shown = [line.strip() for line in printed if not line.startswith("  ") or line[2:4] == "  "]
-    one = ["en-it"] * 10 + ["de-en"] * 10
-    assert shown == ["", served.http_url, *one, "", served.grpc_url, *one]
+    lines = ["en-it"] * 10 + ["de-en"] * 10
+    assert shown == ["", served.http_url, *lines, "", served.grpc_url, *lines]
 
 
-@pytest.mark.parametrize("told", [("it", "es"), ("it", "en")])
+@pytest.mark.parametrize("direction", [("it", "es"), ("it", "en")])
 def test_a_demonstration_without_sentences_is_refused_in_one_line(
-    told: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    direction: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """There may be no sentences in the model's languages, or only in target languages."""
-    assert demonstrate(monkeypatch, Served((told,))) == 2
+    assert demonstrate(monkeypatch, Served((direction,))) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == (

@@ -27,16 +27,18 @@ from tests.conftest import REPOSITORY
 def read(*words: str, **environment: str) -> GatewaySettings:
     parser = argparse.ArgumentParser()
     declare(parser, gateway_settings(), short=True)
-    found = resolve(parser.parse_args(words), environment, gateway_settings(), known=SETTINGS)
-    return as_settings(found.values)
+    resolved = resolve(parser.parse_args(words), environment, gateway_settings(), known=SETTINGS)
+    return as_settings(resolved.values)
 
 
 def test_every_field_is_a_setting_with_a_help_text() -> None:
-    assert [f"gateway_{one.name}" for one in fields(GatewaySettings)] == [
-        one.name for one in gateway_settings()
+    assert [f"gateway_{field.name}" for field in fields(GatewaySettings)] == [
+        setting.name for setting in gateway_settings()
     ]
-    assert [one.name for one in gateway_settings() if len(one.help) < 5] == []
-    assert not {one.name for one in SETTINGS} & {one.name for one in gateway_settings()}
+    assert [setting.name for setting in gateway_settings() if len(setting.help) < 5] == []
+    assert not {setting.name for setting in SETTINGS} & {
+        setting.name for setting in gateway_settings()
+    }
 
 
 def test_without_settings_all_are_the_default() -> None:
@@ -49,23 +51,23 @@ def test_flags_variables_and_a_file_that_serve_reads_too(tmp_path: Path) -> None
         'http_port = 1\ngateway_port = 2\ngateway_folder = "state"\ngateway_timeout_s = 3\n'
         'gateway_trusted_proxies = ["10.0.0.0/8", "::1"]\n'
     )
-    found = read(
+    settings = read(
         *("--settings", str(file), "--cache-bytes", "0", "--allowed-origins", "*"),
         DRAGOMAN_GATEWAY_ALLOWED_HOSTS="a.example b.example",
         DRAGOMAN_GATEWAY_CACHE_BYTES="7",
     )
-    assert (found.port, found.folder, found.timeout_s) == (2, Path("state"), 3.0)
-    assert found.trusted_proxies == ("10.0.0.0/8", "::1")
-    assert (found.cache_bytes, found.allowed_origins) == (0, ("*",))
-    assert found.allowed_hosts == ("a.example", "b.example")
+    assert (settings.port, settings.folder, settings.timeout_s) == (2, Path("state"), 3.0)
+    assert settings.trusted_proxies == ("10.0.0.0/8", "::1")
+    assert (settings.cache_bytes, settings.allowed_origins) == (0, ("*",))
+    assert settings.allowed_hosts == ("a.example", "b.example")
 
 
 def test_the_environment_carries_all_to_another_process() -> None:
     words = ("--port=7", "--allowed-origins", "https://a", "https://b", "--timeout-s=2.5")
-    wanted = read(*words, "--folder=/a b")
-    values = {f"gateway_{one.name}": getattr(wanted, one.name) for one in fields(wanted)}
+    settings = read(*words, "--folder=/a b")
+    values = {f"gateway_{field.name}": getattr(settings, field.name) for field in fields(settings)}
     lists = {name: [*value] for name, value in values.items() if isinstance(value, tuple)}
-    assert read(**as_environment({**values, **lists})) == wanted
+    assert read(**as_environment({**values, **lists})) == settings
 
 
 def test_a_variable_whose_name_is_almost_a_setting_is_named(
@@ -76,7 +78,7 @@ def test_a_variable_whose_name_is_almost_a_setting_is_named(
         *("ENGINE", "SERVICE_PORT_HTTP", "GATEWAY_SERVICE_PORT"),  # Kubernetes sets the last two
         *("HTTP_PORT", "GATEWAY_TRITON"),
     )
-    environment = {"HTTP_PORT": "1", "HTTP_PRT": "1"} | {f"DRAGOMAN_{one}": "" for one in others}
+    environment = {"HTTP_PORT": "1", "HTTP_PRT": "1"} | {f"DRAGOMAN_{name}": "" for name in others}
     warn_of_misspelled(environment)
     assert caplog.messages == []
     warn_of_misspelled({**environment, "DRAGOMAN_HTTP_PRT": "9000", "DRAGOMAN_GATEWAY_PROT": "1"})
@@ -91,7 +93,7 @@ def test_the_docs_have_the_table_of_settings() -> None:
 
 
 def test_serve_knows_where_triton_is() -> None:
-    names = {one.name for one in of_serve()}
+    names = {setting.name for setting in of_serve()}
     assert "gateway_port" in names
     assert not names & {"gateway_triton", "gateway_triton_http", "gateway_otlp"}
 
@@ -99,8 +101,8 @@ def test_serve_knows_where_triton_is() -> None:
 def test_serve_passes_tracing_settings_to_its_gateway() -> None:
     options = options_of_serve("--otlp=http://collector:4318", "--trace-rate=0.5")
     assert options is not None
-    found = read(**options.environment)
-    assert (found.otlp, found.trace_rate) == ("http://collector:4318", 0.5)
+    settings = read(**options.environment)
+    assert (settings.otlp, settings.trace_rate) == ("http://collector:4318", 0.5)
     silent = options_of_serve()
     assert silent is not None
     assert read(**silent.environment).otlp is None
@@ -133,13 +135,15 @@ def test_the_url_of_redis_is_never_printed() -> None:
     declare(parser, of_serve())
     for url in ("redis://localhost?password=pa55word", "redis://h", "redis://:pa55word@h"):
         variable = {"DRAGOMAN_GATEWAY_LIMITS_URL": url}
-        found = resolve(parser.parse_args([]), variable, of_serve(), known=SETTINGS)
-        assert found.values["gateway_limits_url"] == url
-        assert found.description == "gateway_limits_url *** (DRAGOMAN_GATEWAY_LIMITS_URL)"
+        resolved = resolve(parser.parse_args([]), variable, of_serve(), known=SETTINGS)
+        assert resolved.values["gateway_limits_url"] == url
+        assert resolved.description == "gateway_limits_url *** (DRAGOMAN_GATEWAY_LIMITS_URL)"
 
 
 def test_the_help_names_the_type_of_a_value() -> None:
-    shown = {one.name.removeprefix("gateway_"): one.metavar for one in gateway_settings()}
+    shown = {
+        setting.name.removeprefix("gateway_"): setting.metavar for setting in gateway_settings()
+    }
     assert shown["anonymous_requests_per_minute"] == shown["glossaries_per_owner"] == "NUMBER"
     assert shown["document_bytes_per_caller"] == shown["body_bytes"] == "BYTES"
     assert (shown["timeout_s"], shown["riva_port"]) == ("SECONDS", "PORT")

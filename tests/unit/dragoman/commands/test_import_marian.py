@@ -233,10 +233,10 @@ def test_damaged_or_unsupported_files_are_named_in_one_line(
     change(folder)
     out = folder.parent / "checkpoint"
     assert main(["import-marian", str(folder), "--out", str(out)]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
-    assert NAME in told or "config" in told
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
+    assert NAME in stderr or "config" in stderr
     assert sorted(path.name for path in folder.parent.iterdir()) == [NAME]
     assert not (folder / CODE_RAN).exists()
 
@@ -282,9 +282,9 @@ def test_positions_may_be_stored_if_they_equal_the_papers(folder: Path, tmp_path
     stored = MarianSinusoidalPositionalEmbedding(96, 64).create_weight()
     in_tensors(lambda t: t.update({name: stored}))(folder)
     assert name in safetensors.torch.load_file(folder / "model.safetensors")
-    import_marian(folder, tmp_path / "found")
-    right, found = ((tmp_path / side / "model.safetensors") for side in ("right", "found"))
-    assert right.read_bytes() == found.read_bytes()
+    import_marian(folder, tmp_path / "imported")
+    right, imported = ((tmp_path / side / "model.safetensors") for side in ("right", "imported"))
+    assert right.read_bytes() == imported.read_bytes()
     # In another order, here that of our own tables, they are not Marian's.
     ours = torch.from_numpy(sinusoidal_positions(96, 64))
     in_tensors(lambda t: t.update({name: ours}))(folder)
@@ -300,9 +300,9 @@ def test_weights_may_be_in_the_old_format(folder: Path, tmp_path: Path) -> None:
     tensors |= dict.fromkeys((*names, "lm_head.weight"), shared)
     (folder / "model.safetensors").unlink()
     torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
-    import_marian(folder, tmp_path / "found")
-    right, found = ((tmp_path / side / "model.safetensors") for side in ("right", "found"))
-    assert right.read_bytes() == found.read_bytes()
+    import_marian(folder, tmp_path / "imported")
+    right, imported = ((tmp_path / side / "model.safetensors") for side in ("right", "imported"))
+    assert right.read_bytes() == imported.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "wanted", "pieces", "found"),
+    ("name", "words", "options", "pieces", "files"),
     [
         ("opus-mt-en-de", {}, Languages(), {}, ("en", {}, "de")),
         ("opus-mt-tc-big-gmq-en", {}, Languages(), {}, ("da is nn no sv", {}, "en")),
@@ -382,13 +382,13 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
 def test_languages_are_read_from_files_name_or_options(
     name: str,
     words: dict[str, str],
-    wanted: Languages,
+    options: Languages,
     pieces: dict[str, int],
-    found: tuple[str, dict[str, str], str],
+    files: tuple[str, dict[str, str], str],
 ) -> None:
-    sources, tags, targets = found
+    sources, tags, targets = files
     expected = tuple(sources.split()), tags, tuple(targets.split())
-    assert find_languages(wanted, pieces, words, name) == expected
+    assert find_languages(options, pieces, words, name) == expected
 
 
 @pytest.mark.parametrize("group", ["gmq", "mul", "CELTIC"])

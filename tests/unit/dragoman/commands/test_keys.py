@@ -47,11 +47,11 @@ def keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 def test_a_key_is_printed_once_and_kept_as_a_hash(keys: Command) -> None:
     printed = keys("add", "--label", "Weblate")
-    found = KEY.fullmatch(printed)
-    assert found
+    match = KEY.fullmatch(printed)
+    assert match
     secret = printed.strip().rpartition("_")[2]
     listed = keys("list") + keys("list", "--json")
-    assert found[1] in listed
+    assert match[1] in listed
     assert "Weblate" in listed
     for hidden in (secret, hashlib.sha256(secret.encode()).hexdigest()):
         assert hidden not in listed
@@ -91,7 +91,7 @@ def test_only_given_limits_change(keys: Command) -> None:
 def test_revoked_keys_stay_listed(keys: Command) -> None:
     ids = [keys.json("add")["id"] for _ in range(3)]
     assert keys("revoke", *ids[:2]) == f"revoked: {ids[0]}, {ids[1]}\n"
-    states = {one["id"]: one["state"] for one in keys.json("list")["keys"]}
+    states = {key["id"]: key["state"] for key in keys.json("list")["keys"]}
     assert states == {ids[0]: "revoked", ids[1]: "revoked", ids[2]: "valid"}
 
 
@@ -121,7 +121,7 @@ def test_a_backup_has_the_keys(keys: Command, tmp_path: Path) -> None:
     restored.mkdir(mode=0o700)
     (tmp_path / "copy.db").rename(restored / FILE_NAME)
     keys.folder = restored
-    assert [one["id"] for one in keys.json("list")["keys"]] == [key_id]
+    assert [key["id"] for key in keys.json("list")["keys"]] == [key_id]
 
 
 @pytest.mark.parametrize("words", [["list"], ["limit", "x"], ["revoke", "x"], ["backup", "x"]])

@@ -16,10 +16,10 @@ def resolved(*words: str, **environment: str) -> Resolved:
 
 
 def test_without_settings_all_are_the_default() -> None:
-    found = resolved(DRAGOMAN_URL="grpc://elsewhere", DRAGOMAN_TOKEN="secret")
-    assert found.values == {one.name: one.default for one in SETTINGS}
-    assert found.parameters == {}
-    assert found.description == ""
+    settings = resolved(DRAGOMAN_URL="grpc://elsewhere", DRAGOMAN_TOKEN="secret")
+    assert settings.values == {setting.name: setting.default for setting in SETTINGS}
+    assert settings.parameters == {}
+    assert settings.description == ""
 
 
 def test_flags_override_the_environment_and_that_overrides_the_file(tmp_path: Path) -> None:
@@ -28,11 +28,11 @@ def test_flags_override_the_environment_and_that_overrides_the_file(tmp_path: Pa
         'http_port = 1\ngrpc_port = 2\nworkers = 3\nload = ["encoder"]\nverbose = true\n'
     )
     environment = {"DRAGOMAN_HTTP_PORT": "10", "DRAGOMAN_GRPC_PORT": "20"}
-    found = resolved("--settings", str(file), "--http-port", "100", **environment)
-    ports = [found.values[f"{name}_port"] for name in ("http", "grpc", "metrics")]
+    settings = resolved("--settings", str(file), "--http-port", "100", **environment)
+    ports = [settings.values[f"{name}_port"] for name in ("http", "grpc", "metrics")]
     assert ports == [100, 20, 8002]
-    assert found.parameters == {"workers": "3"}
-    assert found.description == (
+    assert settings.parameters == {"workers": "3"}
+    assert settings.description == (
         f"http_port 100 (--http-port), grpc_port 20 (DRAGOMAN_GRPC_PORT), workers 3 ({file}), "
         f"load ['encoder'] ({file}), verbose True ({file})"
     )
@@ -53,9 +53,9 @@ def test_switches_may_be_switched_off() -> None:
 def test_models_are_words_or_come_from_the_environment() -> None:
     environment = {"DRAGOMAN_MODELS": "owner/a owner/b@v2"}
     assert resolved(**environment).values["models"] == ["owner/a", "owner/b@v2"]
-    found = resolved("--http-port", "1", "c", "d", **environment)
-    assert found.values["models"] == ["c", "d"]
-    assert found.description.startswith("models ['c', 'd'] (MODELS), ")
+    settings = resolved("--http-port", "1", "c", "d", **environment)
+    assert settings.values["models"] == ["c", "d"]
+    assert settings.description.startswith("models ['c', 'd'] (MODELS), ")
     assert resolved(DRAGOMAN_MODELS="").values["models"] == []
 
 

@@ -63,8 +63,10 @@ def expected(
     # Weights that rounding could bring over the limit are not tested here.
     assert (np.abs(weights - LEAST) > 1e-6).all()
     places = zip(*(weights >= LEAST).nonzero(), strict=True)
-    found = {tuple(map(int, place)) for place in places}
-    return {one for one in found if one[0] in heads and query in (None, one[1])}
+    positions = {tuple(map(int, place)) for place in places}
+    return {
+        position for position in positions if position[0] in heads and query in (None, position[1])
+    }
 
 
 def where(page: Page) -> tuple[str, str]:
@@ -102,7 +104,7 @@ def test_layer_kind_and_heads_change_the_drawing(page: Page) -> None:
     choose(page, "#kind-decoder", "one.checked = true")
     seen.append(drawn(page))
     assert seen[-1] == expected("decoder", 1, every)
-    assert len({frozenset(one) for one in seen}) == len(seen)
+    assert len({frozenset(drawing) for drawing in seen}) == len(seen)
     assert page.complaints == []
 
 
@@ -136,14 +138,14 @@ def test_lines_of_several_heads_do_not_cover_each_other(page: Page) -> None:
 
 
 def test_the_lines_have_the_given_weights(page: Page) -> None:
-    told = page.evaluate(
+    lines = page.evaluate(
         "[...document.querySelectorAll('#drawing line')].map(one => [+one.dataset.head,"
         " +one.dataset.query, +one.dataset.key, +one.dataset.weight,"
         " +one.getAttribute('stroke-width')])"
     )
     weights = attention().encoder[0]
-    assert told
-    for head, query, key, weight, width in told:
+    assert lines
+    for head, query, key, weight, width in lines:
         assert weight == pytest.approx(float(weights[head, query, key]), abs=1e-6)
         assert width == pytest.approx(0.5 + 6 * weight, abs=0.01)
 
@@ -159,7 +161,7 @@ def test_texts_stay_texts(page: Page) -> None:
 
 
 def test_it_makes_no_network_requests(page: Page) -> None:
-    assert [one.partition(":")[0] for one in page.requests] == ["file"]
+    assert [url.partition(":")[0] for url in page.requests] == ["file"]
     assert page.complaints == []
     # Nor could it, if something were injected into it.
     page.evaluate(
@@ -198,11 +200,11 @@ def test_it_can_be_used_by_keyboard_only(page: Page) -> None:
 
 def test_it_has_a_light_and_a_dark_theme(page: Page) -> None:
     def colours() -> list[str]:
-        found: list[str] = page.evaluate(
+        styles: list[str] = page.evaluate(
             "[getComputedStyle(document.body).backgroundColor,"
             " getComputedStyle(document.querySelector('.key text')).fill]"
         )
-        return found
+        return styles
 
     page.prefer("light")
     light = colours()
@@ -215,20 +217,20 @@ def test_it_has_a_light_and_a_dark_theme(page: Page) -> None:
 
 
 def test_every_kind_has_its_own_tokens(page: Page) -> None:
-    found = attention()
+    weights = attention()
     for kind in KINDS:
         choose(page, f"#kind-{kind}", "one.checked = true")
-        for side, tokens in (("query", found.queries(kind)), ("key", found.keys(kind))):
+        for side, tokens in (("query", weights.queries(kind)), ("key", weights.keys(kind))):
             script = f"[...document.querySelectorAll('.{side} text')].map(one => one.textContent)"
             assert tuple(page.evaluate(script)) == tokens
 
 
 def test_heads_that_align_tokens_when_read_link_those_tokens(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "read.html"
-    found = replace(attention(), aligns_when_read=True)
-    path.write_text(write_page(found, NASTY, SAID[1]), encoding="utf-8")
+    weights = replace(attention(), aligns_when_read=True)
+    path.write_text(write_page(weights, NASTY, SAID[1]), encoding="utf-8")
     page.open(path)
-    for kind, tokens in (("cross", found.read), ("decoder", found.said)):
+    for kind, tokens in (("cross", weights.read), ("decoder", weights.said)):
         choose(page, f"#kind-{kind}", "one.checked = true")
         script = "[...document.querySelectorAll('.query text')].map(one => one.textContent)"
         assert tuple(page.evaluate(script)) == tokens

@@ -48,14 +48,14 @@ def test_conjunctions_are_those_of_the_language() -> None:
 
 def test_parts_have_similar_lengths() -> None:
     for words in range(21, 200, 7):
-        found = [piece.count("x") for piece in pieces("x " * words + "x", 20)]
-        assert len(found) == -(-(words + 1) // 20)
-        assert max(found) - min(found) <= 2
+        lengths = [piece.count("x") for piece in pieces("x " * words + "x", 20)]
+        assert len(lengths) == -(-(words + 1) // 20)
+        assert max(lengths) - min(lengths) <= 2
 
 
 def test_letters_keep_their_accents() -> None:
-    found = pieces("e\u0301" * 50, 11)
-    assert all(piece.startswith("e") for piece in found)
+    parts = pieces("e\u0301" * 50, 11)
+    assert all(piece.startswith("e") for piece in parts)
 
 
 @given(st.text(max_size=80).map(str.strip), st.integers(min_value=16, max_value=60))
@@ -86,5 +86,5 @@ def test_a_character_that_is_too_long_is_reported(tokenizer: Tokenizer) -> None:
 )
 def test_spans_are_kept_whole(text: str, expected: list[str]) -> None:
     spans = [(text.index("<"), text.index(">") + 1)]
-    found = [piece for piece, _ in cut_sentence(text, 13, "en", Letters(), spans)]
-    assert found == expected
+    parts = [piece for piece, _ in cut_sentence(text, 13, "en", Letters(), spans)]
+    assert parts == expected

@@ -16,7 +16,7 @@ def test_the_identity_depends_on_what_affects_translations(random_bundle: Path) 
         dataclasses.replace(manifest, built_with={"dragoman": "9"}),
         Manifest.load(random_bundle),
     ]
-    assert {one.identity for one in same} == {manifest.identity}
+    assert {bundle.identity for bundle in same} == {manifest.identity}
     name, sizes = next(iter(manifest.files)), manifest.dimensions
     changes: list[dict[str, Any]] = [
         {"decoder": "ssru"},
@@ -33,7 +33,7 @@ def test_the_identity_depends_on_what_affects_translations(random_bundle: Path) 
             for change in changes
         ),
     ]
-    assert len({one.identity for one in (manifest, *others)}) == 8
+    assert len({bundle.identity for bundle in (manifest, *others)}) == 8
 
 
 def test_a_field_that_a_later_release_adds_changes_no_identity(random_bundle: Path) -> None:

@@ -91,9 +91,9 @@ def test_a_text_in_the_target_language_is_recognised() -> None:
 
 @pytest.mark.parametrize("text", ["", "Hotel", "12345", "!?", "\0", "no", "\n", "a\nb"])
 def test_the_language_of_short_text_is_guessed(text: str) -> None:
-    found = detect_language(text, BOTH, BOTH)
-    assert found.language in BOTH
-    assert 0 <= found.probability <= 1
+    detected = detect_language(text, BOTH, BOTH)
+    assert detected.language in BOTH
+    assert 0 <= detected.probability <= 1
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_language_that_cannot_be_detected_must_be_given() -> None:
 
 
 def test_the_most_probable_language_is_returned_with_its_probability() -> None:
-    found, probability = most_probable_language(FRENCH)
-    assert found == "fr"
+    language, probability = most_probable_language(FRENCH)
+    assert language == "fr"
     assert 0.99 < probability <= 1.0
     assert {"en", "de", "fr"} <= set(detectable_languages())
     assert "xx" not in detectable_languages()

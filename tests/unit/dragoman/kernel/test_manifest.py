@@ -48,17 +48,17 @@ def test_bundles_from_before_alignments_are_read(bundle: Path) -> None:
     change(bundle, lambda m: m.pop("alignment"))
     assert Manifest.load(bundle).alignment is None
     change(bundle, lambda m: m.update(alignment=heads([0, 1], [2, 3])))
-    found = Manifest.load(bundle).alignment
-    assert found is not None
-    assert found.heads == ((0, 1), (2, 3))
+    alignment = Manifest.load(bundle).alignment
+    assert alignment is not None
+    assert alignment.heads == ((0, 1), (2, 3))
 
 
 def test_bundles_from_before_shortlists_are_read(bundle: Path) -> None:
     identity = Manifest.load(bundle).identity
     change(bundle, lambda m: m.pop("shortlist"))
-    found = Manifest.load(bundle)
-    assert found.shortlist is None
-    assert found.identity == identity
+    manifest = Manifest.load(bundle)
+    assert manifest.shortlist is None
+    assert manifest.identity == identity
 
 
 def heads(*places: list[int]) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from dragoman.kernel.processors import usable_cores, usable_processors
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone can restrict it")
 def test_only_the_processors_of_this_process_count() -> None:
     all_of_them = usable_processors()
-    one = {min(all_of_them)}
-    os.sched_setaffinity(0, one)
+    single = {min(all_of_them)}
+    os.sched_setaffinity(0, single)
     try:
-        assert usable_processors() == one
+        assert usable_processors() == single
     finally:
         os.sched_setaffinity(0, all_of_them)
 

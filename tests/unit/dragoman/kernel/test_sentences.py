@@ -99,7 +99,7 @@ def test_sentence_boundaries_are_found(language: str, marked: str) -> None:
     ],
 )
 def test_the_marks_of_lists_stay(text: str, kept: list[str]) -> None:
-    assert [one for _, one in split_sentences(text, "en")] == kept
+    assert [separator for _, separator in split_sentences(text, "en")] == kept
 
 
 def test_german_dates_and_abbreviations_do_not_end_sentences() -> None:
@@ -188,10 +188,10 @@ def test_line_breaks_return_to_their_positions(line: str) -> None:
 def test_no_line_break_is_lost(sentence: str, translation: str) -> None:
     breaks = LineBreaks.of(sentence)
     assert breaks.line.translate(BREAKS_TO_SPACES) == breaks.line
-    found = breaks.put_into(translation)
-    assert found.split() == translation.split()
+    text = breaks.put_into(translation)
+    assert text.split() == translation.split()
     if len(translation.split()) > len(breaks.breaks):
-        assert len(found.splitlines()) == len(sentence.splitlines())
+        assert len(text.splitlines()) == len(sentence.splitlines())
 
 
 def test_line_breaks_that_a_model_invents_become_spaces() -> None:
@@ -212,10 +212,10 @@ def test_the_fast_path_for_plain_sentences_gives_the_same_result(
     parts: list[str], language: str
 ) -> None:
     text = "".join(parts)
-    found = split_sentences(text, language)
+    expected = split_sentences(text, language)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(splitting, "_PLAIN", re.compile(r"(?!)"))
-        assert split_sentences(text, language) == found
+        assert split_sentences(text, language) == expected
 
 
 def test_line_breaks_are_put_into_a_translation_in_linear_time() -> None:
@@ -227,7 +227,7 @@ def test_line_breaks_are_put_into_a_translation_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("Name:\tAnna Smith\nAge:\t\t12", ["Name:", "Anna Smith", "Age:", "12"]),
         ("Name:   Anna   is here", ["Name:", "Anna", "is here"]),
@@ -237,9 +237,9 @@ def test_line_breaks_are_put_into_a_translation_in_linear_time() -> None:
         ("- Yes.\n<i>- No.</i>", ["Yes.", "No.</i>"]),
     ],
 )
-def test_columns_are_separate(text: str, wanted: list[str]) -> None:
+def test_columns_are_separate(text: str, expected: list[str]) -> None:
     parts = split_sentences(text, "en")
-    assert [sentence for sentence, _ in parts if sentence] == wanted
+    assert [sentence for sentence, _ in parts if sentence] == expected
     assert "".join(sentence + kept for sentence, kept in parts) == text
 
 
@@ -250,7 +250,7 @@ def test_a_line_separator_ends_a_line_that_seems_wrapped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "translation", "wanted"),
+    ("text", "translation", "expected"),
     [
         ("Yes.\nThis is long.", "Das ist gut so.  Ja.", "Das ist gut so.\nJa."),
         ("I am here, you see.\n\nNo.", "Ja. Nein, das ist gut.", "Ja.\n\nNein, das ist gut."),
@@ -258,8 +258,10 @@ def test_a_line_separator_ends_a_line_that_seems_wrapped() -> None:
         ("Name:  Anna\tSmith", "Name: Anna Smith", "Name:  Anna\tSmith"),
     ],
 )
-def test_line_breaks_after_a_sentence_stay_there(text: str, translation: str, wanted: str) -> None:
-    assert LineBreaks.of(text).put_into(translation) == wanted
+def test_line_breaks_after_a_sentence_stay_there(
+    text: str, translation: str, expected: str
+) -> None:
+    assert LineBreaks.of(text).put_into(translation) == expected
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_threads_that_decode_at_once_get_the_same_texts(tokenizer_path: Path) ->
                 fresh, begin = Tokenizer(tokenizer_path), Barrier(4)
                 results = [pool.submit(decoded, fresh, begin) for _ in range(4)]
                 expected = decoded(fresh, Barrier(1))
-                assert all(one.result() == expected for one in results)
+                assert all(future.result() == expected for future in results)
     finally:
         sys.setswitchinterval(interval_s)
 

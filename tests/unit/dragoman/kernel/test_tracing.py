@@ -22,9 +22,9 @@ def tracing(rate: float) -> tuple[Tracing, InMemorySpanExporter]:
 
 def test_nothing_is_traced_without_a_collector() -> None:
     assert TraceOptions.of(None, 1.0) is None
-    found = TraceOptions.of(f"{URL}/", 0.5)
-    assert found is not None
-    assert (found.traces_url, found.rate) == (f"{URL}/v1/traces", 0.5)
+    options = TraceOptions.of(f"{URL}/", 0.5)
+    assert options is not None
+    assert (options.traces_url, options.rate) == (f"{URL}/v1/traces", 0.5)
 
 
 @pytest.mark.parametrize(
