@@ -67,7 +67,7 @@ class Application:
     @property
     def requests(self) -> list[Any]:
         """The requests that the stand-in for Triton received."""
-        return [one for one in self._server.requests if one.model != "info"]
+        return [request for request in self._server.requests if request.model != "info"]
 
     def post(self, path: str, body: Any = None, **headers: str) -> Answer:
         """Post an object as JSON."""

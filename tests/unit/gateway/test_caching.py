@@ -31,12 +31,12 @@ def test_a_request_can_bypass_the_cache(
     app: Application, path: str, text: str, body: dict[str, Any], control: str
 ) -> None:
     given = {**body, text: f"A text for {path} and {text}: {control}."}
-    asked = []
+    counts = []
     for header in (control, control, "max-age=0", "max-age=0"):
         before = len(app.requests)
         assert app.post(path, given, **{"cache-control": header}).status == 200
-        asked.append(len(app.requests) - before)
-    assert asked == [1, 1, 1, 0]
+        counts.append(len(app.requests) - before)
+    assert counts == [1, 1, 1, 0]
 
 
 def _translated_by_two_keys(**settings: Any) -> tuple[int, int, int]:
@@ -47,13 +47,13 @@ def _translated_by_two_keys(**settings: Any) -> tuple[int, int, int]:
             return (await app.gateway.store.write(lambda db: add_key(db, label)))[1]
 
         keys = [app._runner.run(add(label)) for label in ("first", "second")]
-        asked = []
+        counts = []
         for key in (*keys, keys[0]):
             before = len(app.requests)
             body = {"text": "How are you, my friend?", "target_language": "de"}
             assert app.post("/api/v1/translate", body, authorization=f"Bearer {key}").status == 200
-            asked.append(len(app.requests) - before)
-    return tuple(asked)  # type: ignore[return-value]
+            counts.append(len(app.requests) - before)
+    return tuple(counts)  # type: ignore[return-value]
 
 
 def test_a_key_cannot_tell_what_another_one_translated() -> None:
@@ -67,13 +67,13 @@ def test_a_setting_shares_the_cache_between_keys() -> None:
 def test_strangers_do_not_share_the_cache() -> None:
     body = json.dumps({"text": "How are you?", "target_language": "de"}).encode()
     with Application(address="0.0.0.0", anonymous=True, trusted_proxies=("127.0.0.1",)) as app:
-        asked = []
+        counts = []
         for address in ("8.8.8.8", "9.9.9.9", "8.8.8.8"):
             before = len(app.requests)
             headers = {"content-type": "application/json", "x-forwarded-for": address}
             assert app.call("POST", "/api/v1/translate", body, headers).status == 200
-            asked.append(len(app.requests) - before)
-    assert asked == [1, 1, 0]
+            counts.append(len(app.requests) - before)
+    assert counts == [1, 1, 0]
 
 
 def test_requests_in_flight_of_two_keys_are_not_shared() -> None:

@@ -126,14 +126,16 @@ _BODIES = json_bodies() | forms() | multiparts() | st.binary(max_size=40) | st.j
 
 def endpoints() -> list[tuple[str, str]]:
     """Methods and paths of the protocols."""
-    found = []
+    pairs = []
     with Application() as app:
         for protocol in (
             *(LibreTranslateProtocol, DeepLProtocol, ChatProtocol, ExtensionProtocol),
             AgentProtocol,
         ):
-            found += [(one.method, one.path) for one in protocol(app.gateway).endpoints]
-    return found
+            pairs += [
+                (endpoint.method, endpoint.path) for endpoint in protocol(app.gateway).endpoints
+            ]
+    return pairs
 
 
 def check(path: str, answer: Answer) -> None:
@@ -141,26 +143,26 @@ def check(path: str, answer: Answer) -> None:
     assert answer.status < 500 or answer.status == 503, answer.body
     if answer.status >= 400:
         name = "message" if path.startswith(("/v2", "/v3")) else "error"
-        found = answer.json
+        body = answer.json
         if path.startswith(("/immersive", "/kiss", "/translate_a", "/v1/translateHtml")):
-            found = found["error"]
-            assert (found.keys(), found["code"]) == ({"code", "message", "status"}, answer.status)
-            found = {"message": found["message"]}
+            body = body["error"]
+            assert (body.keys(), body["code"]) == ({"code", "message", "status"}, answer.status)
+            body = {"message": body["message"]}
             name = "message"
         elif path == "/mcp":
-            assert found.keys() == {"jsonrpc", "id", "error"}
-            found = {"message": found["error"]["message"]}
+            assert body.keys() == {"jsonrpc", "id", "error"}
+            body = {"message": body["error"]["message"]}
             name = "message"
         elif path.startswith("/v1/"):
-            found = found["error"]
-            assert found.keys() == {"message", "type", "param", "code"}
-            found = {"message": found["message"]}
+            body = body["error"]
+            assert body.keys() == {"message", "type", "param", "code"}
+            body = {"message": body["message"]}
             name = "message"
-        if "q" not in found and "code" in found:
+        if "q" not in body and "code" in body:
             name = "message"  # DeepLX
-            found.pop("code")
-        assert list(found) == [name]
-        assert isinstance(found[name], str)
+            body.pop("code")
+        assert list(body) == [name]
+        assert isinstance(body[name], str)
         assert len(answer.body) < 2000
 
 

@@ -31,10 +31,10 @@ def call(app: Application, tool: str, given: Any) -> Any:
 
 def code(answer: Answer) -> int:
     """The code of an error."""
-    found = answer.json
-    assert found.keys() == {"jsonrpc", "id", "error"}
-    assert "\n" not in found["error"]["message"]
-    number: int = found["error"]["code"]
+    body = answer.json
+    assert body.keys() == {"jsonrpc", "id", "error"}
+    assert "\n" not in body["error"]["message"]
+    number: int = body["error"]["code"]
     return number
 
 
@@ -69,7 +69,7 @@ def test_the_tools_describe_their_arguments(app: Application) -> None:
 
 def test_texts_are_translated_in_order(app: Application) -> None:
     result = call(app, "translate_text", {"text": ["a", "b"], **DIRECTION})
-    assert [one["text"] for one in result["content"]] == ["<A>", "<B>"]
+    assert [block["text"] for block in result["content"]] == ["<A>", "<B>"]
     assert result["structuredContent"]["translations"] == [{"text": "<A>"}, {"text": "<B>"}]
 
 
@@ -82,7 +82,9 @@ def test_a_document_that_is_not_text_is_read_in_base64(app: Application) -> None
     assert (link["type"], link["uri"], link["mimeType"]) == ("resource_link", uri, "text/html")
     (read,) = send(app, "resources/read", {"uri": uri}).json["result"]["contents"]
     assert "Ü".encode("latin-1") in base64.b64decode(read["blob"])
-    assert uri in [one["uri"] for one in send(app, "resources/list").json["result"]["resources"]]
+    assert uri in [
+        resource["uri"] for resource in send(app, "resources/list").json["result"]["resources"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,8 @@ def test_wrong_requests(
 ) -> None:
     answer = send(app, method, params)
     assert (answer.status, code(answer)) == (200, expected)
-    found = params if isinstance(params, dict) else {}
-    name = str(found.get("name") or found.get("uri"))
+    fields = params if isinstance(params, dict) else {}
+    name = str(fields.get("name") or fields.get("uri"))
     headers = {"mcp-protocol-version": STATELESS, "mcp-method": method, "mcp-name": name}
     answer = send(app, method, params, **headers)
     assert code(answer) in (expected, -32020)

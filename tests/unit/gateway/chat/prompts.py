@@ -77,7 +77,9 @@ def weblate_strings(
             {
                 "source_language": source,
                 "target_language": target,
-                "glossary": [{"source": one, "target": other} for one, other in terms.items()],
+                "glossary": [
+                    {"source": term, "target": translation} for term, translation in terms.items()
+                ],
                 "strings": [{"source": text, "key": "a.b"} for text in strings],
             }
         )

@@ -45,10 +45,10 @@ def asked(app: Application) -> tuple[str, str]:
 def error(answer: Answer) -> dict[str, Any]:
     (name,) = answer.json
     assert name == "error"
-    found: dict[str, Any] = answer.json["error"]
-    assert found.keys() == {"message", "type", "param", "code"}
-    assert "\n" not in found["message"]
-    return found
+    body: dict[str, Any] = answer.json["error"]
+    assert body.keys() == {"message", "type", "param", "code"}
+    assert "\n" not in body["message"]
+    return body
 
 
 @pytest.mark.parametrize("model", ["en-de", "auto-de", "de", "DE", "en-US-de-DE", "de-AT"])
@@ -71,7 +71,7 @@ def test_other_models_are_unknown(app: Application, model: str) -> None:
 
 def served(*bundles: tuple[str, list[tuple[str, str]]]) -> ServerInfo:
     """Information of a server with these bundles."""
-    directions = tuple(one for _, some in bundles for one in some)
+    directions = tuple(pair for _, some in bundles for pair in some)
     languages = tuple(dict.fromkeys(code for pair in directions for code in pair))
     return ServerInfo(
         *("1", (), languages, directions),
@@ -110,7 +110,7 @@ def test_a_bundle_is_a_model(name: str, expected: Model | None) -> None:
 def test_every_listed_model_exists(app: Application) -> None:
     listed = app.send("GET", "/v1/models").json
     assert listed["object"] == "list"
-    names = [one["id"] for one in listed["data"]]
+    names = [model["id"] for model in listed["data"]]
     assert {"dragoman", "en-de", "auto-de"} <= set(names)
     for name in names:
         assert app.send("GET", f"/v1/models/{name}").json["id"] == name
@@ -147,11 +147,11 @@ def test_the_prompts_of_programs_are_recognised(text: str) -> None:
         ),
     ):
         system = messages[0]["content"] if len(messages) > 1 else ""
-        found = read_prompt(system, messages[-1]["content"], languages.begins_with_language)
-        assert found is not None
-        assert (list(found.texts), found.source) == ([text], source)
-        assert languages.find_named(found.target or "", ["de"], "target") == "de"
-        assert found.write(["x"]) == "x"
+        prompt = read_prompt(system, messages[-1]["content"], languages.begins_with_language)
+        assert prompt is not None
+        assert (list(prompt.texts), prompt.source) == ([text], source)
+        assert languages.find_named(prompt.target or "", ["de"], "target") == "de"
+        assert prompt.write(["x"]) == "x"
 
 
 def test_several_texts_of_a_prompt_are_answered_in_its_form(app: Application) -> None:
@@ -262,14 +262,14 @@ def test_a_stream_has_the_whole_answer_in_parts(app: Application, texts: list[st
     streamed = ask(app, messages, stream=True, stream_options={"include_usage": True})
     assert streamed.media_type == "text/event-stream"
     *parts, last, usage = events(streamed)
-    assert {one["id"] for one in (*parts, last, usage)} == {parts[0]["id"]}
-    deltas = [one["choices"][0]["delta"] for one in parts]
+    assert {part["id"] for part in (*parts, last, usage)} == {parts[0]["id"]}
+    deltas = [part["choices"][0]["delta"] for part in parts]
     assert deltas[0]["role"] == "assistant"
-    text = "".join(one["content"] for one in deltas)
+    text = "".join(delta["content"] for delta in deltas)
     assert text == whole["choices"][0]["message"]["content"]
     assert last["choices"][0]["finish_reason"] == "stop"
     assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
-    assert all("usage" not in one for one in events(ask(app, messages, stream=True)))
+    assert all("usage" not in event for event in events(ask(app, messages, stream=True)))
 
 
 def test_a_stream_that_cannot_begin_is_a_normal_error(app: Application) -> None:

@@ -87,13 +87,13 @@ class ModelServer:
             raise
         if self.failing:
             raise self.failing.pop(0)
-        found = [self._one(index, text, checked) for index, text in enumerate(texts)]
+        translations = [self._one(index, text, checked) for index, text in enumerate(texts)]
         markups = checked.get("markup", ())
         return [
-            replace(one, codes=_clipped(markups[index] or Markup(), len(one.text)))
+            replace(translation, codes=_clipped(markups[index] or Markup(), len(translation.text)))
             if markups
-            else one
-            for index, one in enumerate(found)
+            else translation
+            for index, translation in enumerate(translations)
         ]
 
     async def close(self) -> None:
@@ -108,18 +108,18 @@ class ModelServer:
         parts = [(text, "")]
         if splits(options):
             parts = split_sentences(text, cast(str, source))
-        found, tokens, warnings, is_cut = "", 0, set[str](), False
+        translated, tokens, warnings, is_cut = "", 0, set[str](), False
         for sentence, kept in parts:
             breaks = LineBreaks.of(sentence)
             if sentence:
                 said = _said(breaks.line, (self.bundle, source, target), options)
-                found += breaks.put_into(said)
+                translated += breaks.put_into(said)
                 tokens += len(said.split())
                 is_cut |= sum(said.encode()) % 13 == 0
                 warnings |= {"untranslated"} if sum(said.encode()) % 3 == 0 else set()
-            found += kept
+            translated += kept
         return Translation(
-            found,
+            translated,
             tokens,
             "length" if is_cut else "stop",
             bundle=self.bundle if "return_bundle" in options else None,
@@ -136,8 +136,8 @@ def _clipped(markup: Markup, last: int) -> PlacedCodes:
 
 
 def _said(line: str, model: tuple[str | None, ...], options: Mapping[str, Any]) -> str:
-    found = Glossary(options["glossary"]).of(line) if "glossary" in options else ()
-    terms = tuple(dict.fromkeys(one.target for one in found))
+    matches = Glossary(options["glossary"]).of(line) if "glossary" in options else ()
+    terms = tuple(dict.fromkeys(match.target for match in matches))
     others = sorted((n, v) for n, v in options.items() if n not in _NOT_OF_SENTENCES)
     digest = hashlib.sha256(repr((line, model, terms, others)).encode()).hexdigest()[:8]
     return " ".join((*line.split()[::-1], *terms, digest))

@@ -136,10 +136,10 @@ def test_the_first_key_closes_access_and_revoking_it_does_not_open_it() -> None:
 
 def test_anonymous_use_has_limits_for_each_address() -> None:
     async def work(access: Access, store: Store) -> None:
-        one = await access.caller(None, "own", "10.0.0.1")
+        first = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller("ignored while no key exists", "own", "10.0.0.2")
-        assert one.limits.requests_per_minute == other.limits.requests_per_minute == 2
-        for caller in (one, other):
+        assert first.limits.requests_per_minute == other.limits.requests_per_minute == 2
+        for caller in (first, other):
             await use(access, caller, 1)
             await use(access, caller, 1)
             with pytest.raises(TooManyRequests, match="2 requests per minute"):
@@ -150,7 +150,7 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
         assert (await access.caller(secret, "own", "10.0.0.1")).limits == Limits()
         with pytest.raises(KeyRefused):
             await access.caller("made up", "own", "10.0.0.1")
-        assert (await access.caller("", "own", "10.0.0.1")).name == one.name
+        assert (await access.caller("", "own", "10.0.0.1")).name == first.name
 
     run(work, address=EVERYWHERE, anonymous=True, anonymous_requests_per_minute=2)
 
@@ -161,7 +161,7 @@ def test_an_ipv6_site_is_one_address() -> None:
             *("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1"),
             *("::ffff:10.0.0.1", "10.0.0.1", "fe80::1%eth0", "odd:address"),
         )
-        return [(await access.caller(None, "own", one)).name for one in addresses]
+        return [(await access.caller(None, "own", address)).name for address in addresses]
 
     names = run(work, address=EVERYWHERE, anonymous=True)
     assert names[0] == names[1] != names[2]
@@ -171,14 +171,14 @@ def test_an_ipv6_site_is_one_address() -> None:
 
 def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
     async def work(access: Access, _store: Store) -> None:
-        one = await access.caller(None, "own", "10.0.0.1")
+        caller = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller(None, "own", "10.0.0.2")
-        await use(access, one, 60)
+        await use(access, caller, 60)
         with pytest.raises(QuotaUsedUp):
             await use(access, other, 50)
         await use(access, other, 40)
-        assert (await access.usage(one)).characters == 100
-        assert (await access.usage(one)).characters_limit == 100
+        assert (await access.usage(caller)).characters == 100
+        assert (await access.usage(caller)).characters_limit == 100
 
     run(work, address=EVERYWHERE, anonymous=True, anonymous_characters_per_month=100)
 
@@ -308,7 +308,7 @@ def test_races_never_exceed_a_quota_and_lose_no_count(
             except (TooManyRequests, QuotaUsedUp, InvalidInput):
                 pass
 
-        tasks = [asyncio.create_task(ask(*one)) for one in requests]
+        tasks = [asyncio.create_task(ask(*request)) for request in requests]
         await asyncio.gather(*tasks, return_exceptions=True)
         caller = await access.caller(secret, "own", "")
         used = await access.usage(caller)

@@ -42,9 +42,9 @@ def form(request: tuple[Any, ...]) -> str:
 @given(REQUESTS, REQUESTS)
 @settings(max_examples=200)
 def test_different_requests_have_different_keys(
-    one: tuple[Any, ...], other: tuple[Any, ...]
+    first: tuple[Any, ...], other: tuple[Any, ...]
 ) -> None:
-    assert (key_of(one) == key_of(other)) == (form(one) == form(other))
+    assert (key_of(first) == key_of(other)) == (form(first) == form(other))
 
 
 @given(REQUESTS, st.integers(0, 6), st.data())

@@ -42,12 +42,12 @@ class SteeredServer(ModelServer):
         self.bundles = [self.bundle]
 
     async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.open.append(told)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.open.append(future)
         try:
-            await told
+            await future
         finally:
-            self.open.remove(told)
+            self.open.remove(future)
         return await super().translate(texts, **options)
 
     def swap(self, number: int) -> None:
@@ -88,18 +88,18 @@ class Race:
     def cancel(self, index: int) -> None:
         """Cancel one of the requests."""
         if self.asked:
-            asked = self.asked[index % len(self.asked)]
-            asked.is_given_up = True
-            asked.task.cancel()
+            request = self.asked[index % len(self.asked)]
+            request.is_given_up = True
+            request.task.cancel()
 
     def answer(self, index: int) -> None:
         """Let the server answer one of its calls."""
-        if waiting := [one for one in self.server.open if not one.done()]:
+        if waiting := [future for future in self.server.open if not future.done()]:
             waiting[index % len(waiting)].set_result(None)
 
     def fail(self, index: int) -> None:
         """Let one of its calls fail."""
-        if waiting := [one for one in self.server.open if not one.done()]:
+        if waiting := [future for future in self.server.open if not future.done()]:
             self.has_failed = True
             waiting[index % len(waiting)].set_exception(DeadlineExceeded("late"))
 
@@ -113,29 +113,29 @@ class Race:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
             self.check_cache()
-            if all(one.task.done() for one in self.asked):
+            if all(request.task.done() for request in self.asked):
                 break
             self.answer(0)
-        for one in self.asked:
-            await self.check(one)
+        for request in self.asked:
+            await self.check(request)
         assert self.server.open == []  # no call without a waiting request
 
-    async def check(self, asked: Asked) -> None:
+    async def check(self, request: Asked) -> None:
         """Check how a request ended: the bundle that it names gives the translation of each
         text."""
-        assert asked.task.done()
-        if asked.task.cancelled():
-            assert asked.is_given_up
+        assert request.task.done()
+        if request.task.cancelled():
+            assert request.is_given_up
             return
-        if asked.task.exception() is not None:
-            assert isinstance(asked.task.exception(), GatewayError)
+        if request.task.exception() is not None:
+            assert isinstance(request.task.exception(), GatewayError)
             assert self.has_failed
             return
-        for text, found in zip(asked.texts, asked.task.result(), strict=True):
-            assert found.bundle in self.server.bundles[asked.first_bundle :]
+        for text, translation in zip(request.texts, request.task.result(), strict=True):
+            assert translation.bundle in self.server.bundles[request.first_bundle :]
             alone = ModelServer()
-            alone.bundle = found.bundle
-            assert [found] == await alone.translate([text], **asked.options)
+            alone.bundle = translation.bundle
+            assert [translation] == await alone.translate([text], **request.options)
 
     def check_cache(self) -> None:
         """Its counts match its content, which is within its limit."""

@@ -50,15 +50,17 @@ def test_a_glossary_is_stored(tmp_path: Path) -> None:
         made = await of.create(ANNA, " mine ", [terms(), terms("de", "en", Tee="tea", Topf="pot")])
         assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
         assert (made.name, made.created.tzinfo is not None) == ("mine", True)
-        assert [one.entry_count for one in made.dictionaries] == [1, 2]
-        assert all(one.entries is None for one in made.dictionaries)
+        assert [dictionary.entry_count for dictionary in made.dictionaries] == [1, 2]
+        assert all(dictionary.entries is None for dictionary in made.dictionaries)
         await of.create(ANNA, "mine", [])
 
     async def read(of: Glossaries) -> None:
         first, second = await of.all(ANNA)
         assert second.dictionaries == ()
-        found = await of.get(ANNA, first.id.upper(), entries=True)
-        assert {one.source_language: one.entries for one in found.dictionaries} == {
+        glossary = await of.get(ANNA, first.id.upper(), entries=True)
+        assert {
+            dictionary.source_language: dictionary.entries for dictionary in glossary.dictionaries
+        } == {
             "en": {"tea": "Tee"},
             "de": {"Tee": "tea", "Topf": "pot"},
         }
@@ -73,14 +75,14 @@ def test_a_glossary_can_be_changed() -> None:
         assert (await of.rename(ANNA, made.id, "b")).name == "b"
         await of.put(ANNA, made.id, terms(tea="Kräutertee", cup="Tasse"), merge=True)
         await of.put(ANNA, made.id, terms("de", "en", Tee="tea"), merge=True)
-        found = await of.get(ANNA, made.id, entries=True)
-        assert [one.entries for one in found.dictionaries] == [
+        glossary = await of.get(ANNA, made.id, entries=True)
+        assert [dictionary.entries for dictionary in glossary.dictionaries] == [
             {"tea": "Kräutertee", "pot": "Topf", "cup": "Tasse"},
             {"Tee": "tea"},
         ]
         await of.put(ANNA, made.id, terms(cup="Tasse"))
-        found = await of.get(ANNA, made.id, entries=True)
-        assert found.dictionaries[0] == terms(cup="Tasse")
+        glossary = await of.get(ANNA, made.id, entries=True)
+        assert glossary.dictionaries[0] == terms(cup="Tasse")
         await of.delete_dictionary(ANNA, made.id, "en", "de")
         with pytest.raises(NotFound, match="no dictionary from 'en' into 'de'"):
             await of.delete_dictionary(ANNA, made.id, "en", "de")
@@ -95,7 +97,7 @@ def test_other_callers_do_not_see_a_glossary() -> None:
         made = await of.create(ANNA, "a", [terms()])
         for caller in (BERT, ANONYMOUS):
             assert await of.all(caller) == []
-            for asked in (
+            for call in (
                 of.get(caller, made.id),
                 of.rename(caller, made.id, "b"),
                 of.put(caller, made.id, terms()),
@@ -104,7 +106,7 @@ def test_other_callers_do_not_see_a_glossary() -> None:
                 of.terms(caller, [made.id], ("en", "de"), strict=False),
             ):
                 with pytest.raises(NotFound, match="there is no glossary"):
-                    await asked
+                    await call
         assert (await of.get(ANNA, made.id)).name == "a"
 
     run(work)
@@ -140,9 +142,9 @@ def test_an_invalid_glossary_is_refused(
 
 def test_the_number_of_glossaries_of_an_owner_is_limited() -> None:
     async def work(of: Glossaries) -> None:
-        asked = [of.create(ANNA, str(number), []) for number in range(5)]
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        assert sum(isinstance(one, TooManyRequests) for one in found) == 2
+        calls = [of.create(ANNA, str(number), []) for number in range(5)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert sum(isinstance(outcome, TooManyRequests) for outcome in outcomes) == 2
         await of.create(BERT, "a", [])
 
     run(work, glossaries_per_owner=3)
@@ -151,7 +153,7 @@ def test_the_number_of_glossaries_of_an_owner_is_limited() -> None:
 def test_strangers_have_no_glossaries() -> None:
     async def work(of: Glossaries) -> None:
         stranger = Caller("anonymous 10.0.0.1", is_stranger=True)
-        for asked in (
+        for call in (
             of.create(stranger, "a", []),
             of.all(stranger),
             of.get(stranger, "a"),
@@ -162,7 +164,7 @@ def test_strangers_have_no_glossaries() -> None:
             of.terms(stranger, ["a"], ("en", "de"), strict=True),
         ):
             with pytest.raises(KeyMissing, match="stored glossaries need a key"):
-                await asked
+                await call
         assert not (await of.terms(stranger, [], ("en", "de"), strict=True)).indexes
 
     run(work)
@@ -222,8 +224,8 @@ def test_a_large_glossary_is_read_and_merged_outside_of_the_threads_of_the_store
         made = await of.create(ANNA, "mine", [terms()])
         monkeypatch.setattr(json, "loads", noted)
         await of.put(ANNA, made.id, terms(pot="Topf"), merge=True)
-        found = await of.get(ANNA, made.id, entries=True)
-        assert found.dictionaries[0].entries == {"tea": "Tee", "pot": "Topf"}
+        glossary = await of.get(ANNA, made.id, entries=True)
+        assert glossary.dictionaries[0].entries == {"tea": "Tee", "pot": "Topf"}
 
     run(work, tmp_path)
     assert threads
@@ -235,7 +237,7 @@ def test_entries_that_change_during_a_merge_are_not_lost(tmp_path: Path) -> None
         made = await of.create(ANNA, "mine", [terms()])
         merges = [of.put(ANNA, made.id, terms(**{f"a{n}": "b"}), merge=True) for n in range(5)]
         await asyncio.gather(*merges)
-        found = await of.get(ANNA, made.id, entries=True)
-        assert found.dictionaries[0].entries == {"tea": "Tee"} | {f"a{n}": "b" for n in range(5)}
+        glossary = await of.get(ANNA, made.id, entries=True)
+        assert glossary.dictionaries[0].entries == {"tea": "Tee"} | {f"a{n}": "b" for n in range(5)}
 
     run(work, tmp_path)

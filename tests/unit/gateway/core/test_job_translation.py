@@ -118,8 +118,8 @@ def test_a_killed_gateway_translates_again_what_was_not_written(tmp_path: Path) 
 
     async def go_on(office: Office) -> None:
         again.open(*range(5))
-        found = await office.result(await office.jobs.get(ANONYMOUS, ids[0]))
-        assert found.decode() == await translated(5)
+        content = await office.result(await office.jobs.get(ANONYMOUS, ids[0]))
+        assert content.decode() == await translated(5)
         assert sorted(again.arrived) == [2, 3, 4]
 
     run(begin, tmp_path / "state", killed)
@@ -137,8 +137,8 @@ def test_a_refused_text_of_one_portion_does_not_affect_the_others() -> None:
         # Those before and after it are sent again.
         await until(lambda: sorted(server.arrived) == [0, 1, 1, 1])
         server.open(0)
-        found = (await office.result(job)).decode().split("\n\n")
-        for text, written in zip(texts, found, strict=True):
+        translations = (await office.result(job)).decode().split("\n\n")
+        for text, written in zip(texts, translations, strict=True):
             assert written == (refused if text is refused else await wanted(text))
 
     run(work, server=server)

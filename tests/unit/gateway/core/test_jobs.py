@@ -104,8 +104,8 @@ def run(
 
 
 async def wanted(text: str) -> str:
-    (found,) = await ModelServer().translate([text], **TO_GERMAN)
-    return found.text
+    (translation,) = await ModelServer().translate([text], **TO_GERMAN)
+    return translation.text
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
@@ -119,10 +119,10 @@ def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
         parts = [content[:16], content[16:30], content[30:]]
         job = await office.submit(*parts, name="C:\\dir/my file.TXT")
         assert (job.file_name, job.characters) == ("my file.TXT", len(text))
-        found = await office.result(job)
-        assert found.startswith(bom)
-        assert found.removeprefix(bom).decode() == await wanted(text)
-        assert found.count(end.encode()) == len(lines) - 1
+        document = await office.result(job)
+        assert document.startswith(bom)
+        assert document.removeprefix(bom).decode() == await wanted(text)
+        assert document.count(end.encode()) == len(lines) - 1
         assert office.access.characters == [len(text)]
 
     run(work)
@@ -131,10 +131,10 @@ def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n \n", b"one line"])
 def test_small_documents(content: bytes) -> None:
     async def work(office: Office) -> None:
-        found = await office.result(await office.submit(content))
+        document = await office.result(await office.submit(content))
         bom = b"\xef\xbb\xbf"
         text = content.removeprefix(bom).decode()
-        assert found == content[: len(content) - len(text)] + (await wanted(text)).encode()
+        assert document == content[: len(content) - len(text)] + (await wanted(text)).encode()
 
     run(work)
 
@@ -145,8 +145,8 @@ def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
         text = "Paragraph one of them is here.\n\n" * 3000
         job = await office.submit(text.encode())
         await until(lambda: len(office.server.asked) == 1)
-        found = await office.jobs.get(ANONYMOUS, job.id)
-        assert (found.state, found.done, found.seconds_remaining) == ("translating", 0.0, None)
+        status = await office.jobs.get(ANONYMOUS, job.id)
+        assert (status.state, status.done, status.seconds_remaining) == ("translating", 0.0, None)
         waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, job.id, wait_s=20))
         begin_s = asyncio.get_running_loop().time()
         assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=0.05)).state == "translating"
@@ -158,8 +158,8 @@ def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
         assert max(map(len, office.server.texts)) < 100
 
     async def wanted_of(text: str) -> str:
-        one = await wanted("Paragraph one of them is here.")
-        return text.replace("Paragraph one of them is here.", one)
+        translation = await wanted("Paragraph one of them is here.")
+        return text.replace("Paragraph one of them is here.", translation)
 
     run(work)
 
@@ -181,8 +181,10 @@ def test_a_restart_resumes_documents(tmp_path: Path) -> None:
         job = await office.jobs.get(ANONYMOUS, ids[0])
         assert 0 < job.done < 1
         server.asked.clear()
-        found = await office.result(job)
-        assert found.decode() == "\n\n".join([await wanted(one) for one in paragraphs])
+        document = await office.result(job)
+        assert document.decode() == "\n\n".join(
+            [await wanted(paragraph) for paragraph in paragraphs]
+        )
         assert 0 < len(server.texts) < len(paragraphs)
 
     async def read_again(office: Office) -> None:
@@ -286,14 +288,14 @@ def test_other_callers_do_not_see_a_document() -> None:
         job = await office.submit(b"Hello.")
         other = Caller("bert", "bert")
         assert await office.jobs.all(other) == []
-        for asked in (
+        for call in (
             office.jobs.get(other, job.id),
             office.jobs.result(other, job.id),
             office.jobs.delete(other, job.id),
         ):
             with pytest.raises(NotFound, match="there is no document"):
-                await asked
-        assert [one.id for one in await office.jobs.all(ANONYMOUS)] == [job.id]
+                await call
+        assert [listed.id for listed in await office.jobs.all(ANONYMOUS)] == [job.id]
         await office.result(job)
 
     run(work)
@@ -335,19 +337,19 @@ def test_only_texts_change_in_a_document_with_markup() -> None:
         job = await office.submit(PAGE.encode("latin-1"), name="page.HTML")
         texts = ["Caf\xe9", "A car", "I like red cars, 2 < 3.", "Hello there.", "Hello there."]
         assert (job.file_name, job.characters) == ("page.HTML", sum(map(len, texts)))
-        found = (await office.result(job)).decode("latin-1")
+        html = (await office.result(job)).decode("latin-1")
         assert sorted(set(office.server.texts)) == sorted(set(texts))
         cafe, car = await wanted("Caf\xe9"), await wanted("A car")
         hello = await wanted("Hello there.")
-        assert f"<title>{cafe}</title>" in found
-        assert f'<a href="/x?a=1&b=2" title="{car}">' in found
-        assert found.count(f"<p>{hello}") == 2
-        assert '<script>if (a < b) c("Hello there.")</script>' in found
-        assert re.findall("<[^>]*>", re.sub('"A car"|"[^"]* car A[^"]*"', "", found))
+        assert f"<title>{cafe}</title>" in html
+        assert f'<a href="/x?a=1&b=2" title="{car}">' in html
+        assert html.count(f"<p>{hello}") == 2
+        assert '<script>if (a < b) c("Hello there.")</script>' in html
+        assert re.findall("<[^>]*>", re.sub('"A car"|"[^"]* car A[^"]*"', "", html))
         # Texts without elements came from the cache; the one with a link did not.
-        asked = len(office.server.asked)
+        before = len(office.server.asked)
         await office.result(await office.submit(PAGE.encode("latin-1"), name="again.htm"))
-        assert office.server.asked[asked:] == [["I like red cars, 2 < 3."]]
+        assert office.server.asked[before:] == [["I like red cars, 2 < 3."]]
 
     run(work)
 
@@ -373,8 +375,8 @@ def test_formats_are_found_by_name_and_content(name: str, document: str, text: s
     async def work(office: Office) -> None:
         job = await office.submit(document.format(text).encode(encoding), name=name)
         assert job.characters == len(text)
-        found = await office.result(job)
-        assert found.decode(encoding) == document.format(await wanted(text))
+        written = await office.result(job)
+        assert written.decode(encoding) == document.format(await wanted(text))
         assert office.server.texts == [text]
 
     run(work)
@@ -412,10 +414,10 @@ def test_translations_are_put_beside_texts_if_the_format_has_both(
     async def work(office: Office) -> None:
         # The target language is not given: the server's own is used.
         job = await office.submit(document.encode(), name=name, target_language=None)
-        found = (await office.result(job)).decode()
+        translated = (await office.result(job)).decode()
         hi = await wanted("Hi.")
         for part in written:
-            assert part.format(hi) in found, found
+            assert part.format(hi) in translated, translated
 
     run(work)
 
@@ -437,9 +439,9 @@ def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
 
     async def go_on(office: Office) -> None:
         server.asked.clear()
-        found = (await office.result(await office.jobs.get(ANONYMOUS, ids[0]))).decode()
+        document = (await office.result(await office.jobs.get(ANONYMOUS, ids[0]))).decode()
         assert 0 < len(server.texts) < len(texts)
-        for line, text in zip(found.splitlines(), texts, strict=True):
+        for line, text in zip(document.splitlines(), texts, strict=True):
             said = await wanted(re.sub("<[^>]*>", "", text))
             assert re.sub("<[^>]*>", "", line) == said
             assert re.findall("<[^>]*>", line) == ["<p>", "<b>", "</b>", "</p>"]
@@ -454,19 +456,21 @@ def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> None:
     page = "<p>Hi.</p><p>This is <i>refused</i>.</p><p>It is refused.</p><p>So <i>is</i> it.</p>"
 
     async def work(office: Office) -> None:
-        found = (await office.result(await office.submit(page.encode(), name="a.html"))).decode()
-        assert "<p>This is <i>refused</i>.</p><p>It is refused.</p>" in found
-        assert found.startswith(f"<p>{await wanted('Hi.')}</p>")
-        assert await wanted("So is it.") in re.sub("<[^>]*>", "", found)
+        html = (await office.result(await office.submit(page.encode(), name="a.html"))).decode()
+        assert "<p>This is <i>refused</i>.</p><p>It is refused.</p>" in html
+        assert html.startswith(f"<p>{await wanted('Hi.')}</p>")
+        assert await wanted("So is it.") in re.sub("<[^>]*>", "", html)
 
     run(work)
 
 
 def test_refused_lines_stay_unchanged() -> None:
     async def work(office: Office) -> None:
-        found = await office.result(await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n"))
+        document = await office.result(
+            await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
+        )
         hello, bye = await wanted("Hello."), await wanted("Bye.")
-        assert found.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
+        assert document.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
 
     run(work)
 
@@ -585,8 +589,8 @@ def test_a_failed_job_reports_the_reason() -> None:
     async def work(office: Office) -> None:
         office.server.failing = [RuntimeError("secret text")]
         job = await office.submit(b"Hello.")
-        found = await office.jobs.get(ANONYMOUS, job.id, wait_s=10)
-        assert (found.state, found.error is not None) == ("failed", True)
+        status = await office.jobs.get(ANONYMOUS, job.id, wait_s=10)
+        assert (status.state, status.error is not None) == ("failed", True)
         with pytest.raises(GatewayError, match="see the gateway's log") as caught:
             await office.jobs.result(ANONYMOUS, job.id)
         assert "secret" not in str(caught.value)
@@ -615,13 +619,13 @@ def test_an_empty_document_counts_as_a_character() -> None:
 
 def test_strangers_reach_a_document_only_by_its_id() -> None:
     async def work(office: Office) -> None:
-        one = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
+        first = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
         other = Caller("anonymous 5.6.7.8", limits=Limits(8), is_stranger=True)
-        job = await office.submit(b"Hello.", caller=one)
-        for caller in (one, other):
+        job = await office.submit(b"Hello.", caller=first)
+        for caller in (first, other):
             with pytest.raises(KeyMissing, match="need a key"):
                 await office.jobs.all(caller)
-        assert (await office.jobs.get(one, job.id, wait_s=10)).state == "done"
+        assert (await office.jobs.get(first, job.id, wait_s=10)).state == "done"
 
     run(work)
 
@@ -643,8 +647,8 @@ def test_only_files_made_by_jobs_are_removed(
         assert await office.jobs.all(ANONYMOUS) == []
 
     run(work, tmp_path)
-    found = [str(path.relative_to(documents)) for path in documents.rglob("*") if path.is_file()]
-    assert sorted(found) == sorted(kept)
+    files = [str(path.relative_to(documents)) for path in documents.rglob("*") if path.is_file()]
+    assert sorted(files) == sorted(kept)
     assert not (documents / ("e" * 32)).exists()
     assert "a" * 32 in caplog.text
     assert "b" * 32 in caplog.text

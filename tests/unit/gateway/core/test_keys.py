@@ -57,15 +57,15 @@ def added(store: Store, **how: Any) -> tuple[Key, str]:
 
 def test_a_key_has_256_random_bits_and_only_its_hash_is_kept(store: Store, tmp_path: Path) -> None:
     key, given = added(store)
-    found = re.fullmatch(r"drg_([A-Za-z]{10})_([0-9A-Za-z]{43})", given)
-    assert found
+    match = re.fullmatch(r"drg_([A-Za-z]{10})_([0-9A-Za-z]{43})", given)
+    assert match
     assert 62**43 > 2**256
-    assert (key.id, key.secret_hash) == (found[1], hashlib.sha256(found[2].encode()).digest())
+    assert (key.id, key.secret_hash) == (match[1], hashlib.sha256(match[2].encode()).digest())
     asyncio.run(store.write(lambda db: db.execute("PRAGMA user_version")))
     on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert key.id.encode() in on_disk
-    assert found[2].encode() not in on_disk
-    assert found[2] not in repr(key)
+    assert match[2].encode() not in on_disk
+    assert match[2] not in repr(key)
 
 
 def test_keys_differ(store: Store) -> None:
@@ -99,10 +99,10 @@ def test_an_invalid_key_is_refused_without_being_repeated(store: Store) -> None:
         key.secret_hash.hex(),
         "' OR 1=1 --",
     ]
-    for one in wrong:
+    for wrong_key in wrong:
         with pytest.raises(KeyRefused) as caught:
-            run(store, partial(ask, given=one))
-        assert one not in str(caught.value)
+            run(store, partial(ask, given=wrong_key))
+        assert wrong_key not in str(caught.value)
         assert given.rpartition("_")[2] not in str(caught.value)
 
 
@@ -113,9 +113,9 @@ def test_secrets_are_compared_in_constant_time(
     compared: list[tuple[bytes, bytes]] = []
     real = hmac.compare_digest
 
-    def compare(one: bytes, other: bytes) -> bool:
-        compared.append((one, other))
-        return real(one, other)
+    def compare(first: bytes, other: bytes) -> bool:
+        compared.append((first, other))
+        return real(first, other)
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
     run(store, lambda keys: keys.caller(given, "own"))
@@ -278,7 +278,7 @@ def test_libretranslate_keys_keep_working(
     assert unlimited.limits == Limits()
     kept = asyncio.run(store.read(all_keys))
     assert [key.label for key in kept] == [f"LibreTranslate key {n}" for n in (1, 2, 3)]
-    on_disk = b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    on_disk = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"11111111-aaaa" not in on_disk
 
 

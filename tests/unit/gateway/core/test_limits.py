@@ -25,8 +25,8 @@ def result(work: Coroutine[Any, Any, _T]) -> _T:
     try:
         work.send(None)
     except StopIteration as stop:
-        found: _T = stop.value
-        return found
+        outcome: _T = stop.value
+        return outcome
     raise AssertionError("it waits: something could come in between")
 
 
@@ -138,8 +138,8 @@ def test_a_bucket_is_full_again_after_a_minute_and_no_fuller() -> None:
     caller = key(Limits(requests_per_minute=5))
     for wait_s in (0.0, 60.0, 3600.0):
         clock.now_s += wait_s
-        found = [take(limiter, caller).refused for _ in range(7)]
-        assert found == [None] * 5 + ["requests"] * 2
+        refusals = [take(limiter, caller).refused for _ in range(7)]
+        assert refusals == [None] * 5 + ["requests"] * 2
     clock.now_s += 12.1
     assert [take(limiter, caller).refused for _ in range(2)] == [None, "requests"]
 
@@ -200,10 +200,10 @@ def test_the_number_of_addresses_is_limited_and_many_gain_nothing(
     def ask(number: int) -> LimitStatus:
         return take(limiter, Caller(f"anonymous {number}", None, limits))
 
-    found = [ask(number).refused for number in range(10_000)]
+    refusals = [ask(number).refused for number in range(10_000)]
     assert len(limiter._addresses) == 100
     # Each of the first hundred has its own share; all others have one together.
-    assert found.count(None) == 102
+    assert refusals.count(None) == 102
     assert ask(0).refused is None
     assert ask(0).refused == "requests"
     clock.now_s += 61
@@ -218,9 +218,9 @@ def test_requests_of_forgotten_addresses_are_released_correctly(
     clock = Clock()
     limiter = LocalRateLimiter(clock)
     limits = Limits(concurrent_requests=1)
-    one, other = (Caller(f"anonymous {n}", None, limits) for n in (1, 2))
-    first, second = take(limiter, one), take(limiter, other)
-    end(limiter, one, first)
+    caller, other = (Caller(f"anonymous {n}", None, limits) for n in (1, 2))
+    first, second = take(limiter, caller), take(limiter, other)
+    end(limiter, caller, first)
     clock.now_s += 100
     third = take(limiter, other)  # now it is counted separately
     assert third.refused is None

@@ -42,7 +42,7 @@ class Server:
         return [Translation(text.upper(), 1, "stop") for text in texts]
 
     def ask(self, *texts: str, **options: Any) -> list[asyncio.Task[Translation]]:
-        return [asyncio.create_task(self.merging.translate(one, options)) for one in texts]
+        return [asyncio.create_task(self.merging.translate(text, options)) for text in texts]
 
     async def fill(self) -> list[asyncio.Task[Translation]]:
         """Start as many calls as are allowed at once."""
@@ -69,8 +69,8 @@ def test_waiting_texts_are_sent_together() -> None:
         await asyncio.sleep(0.01)
         assert [texts for texts, _ in server.asked] == [[f"first {n}"] for n in range(4)]
         server.let_go.set()
-        found = [one.text for one in await asyncio.gather(*tasks)]
-        assert found == [*(f"FIRST {n}" for n in range(4)), "A", "B", "C"]
+        texts = [translation.text for translation in await asyncio.gather(*tasks)]
+        assert texts == [*(f"FIRST {n}" for n in range(4)), "A", "B", "C"]
         assert server.asked[4][0] == ["a", "b", "c"]
 
     run(work)
@@ -90,8 +90,8 @@ def test_texts_with_other_options_are_sent_separately() -> None:
         tasks = [*server.ask("a", "b", "c", beam_width=1), *server.ask("d", beam_width=2)]
         server.let_go.set()
         await asyncio.gather(*tasks)
-        one, other = {"beam_width": 1}, {"beam_width": 2}
-        assert server.asked == [(["a"], one), (["d"], other), (["b", "c"], one)]
+        narrow, wide = {"beam_width": 1}, {"beam_width": 2}
+        assert server.asked == [(["a"], narrow), (["d"], wide), (["b", "c"], narrow)]
 
     run(work)
 
@@ -99,9 +99,13 @@ def test_texts_with_other_options_are_sent_separately() -> None:
 def test_a_refused_text_does_not_fail_the_others() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
-        asked = server.ask("first", "a", "refused", "b")
-        _, *found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [getattr(one, "text", str(one)) for one in found] == ["A", "text 0 is refused", "B"]
+        tasks = server.ask("first", "a", "refused", "b")
+        _, *outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [getattr(outcome, "text", str(outcome)) for outcome in outcomes] == [
+            "A",
+            "text 0 is refused",
+            "B",
+        ]
         assert [texts for texts, _ in server.asked[1:]] == [
             *(["a", "refused", "b"], ["a"], ["refused"], ["b"]),
         ]
@@ -113,10 +117,10 @@ def test_other_errors_fail_all_texts() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
         server.error = Unavailable("busy", 2.0)
-        asked = server.ask("first", "a", "b")
-        _, *found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [(str(one), one.retry_after_s) for one in found] == [("busy", 2.0)] * 2  # type: ignore[union-attr]
-        assert found[0] is not found[1]
+        tasks = server.ask("first", "a", "b")
+        _, *errors = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [(str(error), error.retry_after_s) for error in errors] == [("busy", 2.0)] * 2  # type: ignore[union-attr]
+        assert errors[0] is not errors[1]
         assert len(server.asked) == 2
 
     run(work)

@@ -65,14 +65,14 @@ def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
 
     async def go_on(office: Office) -> None:
         server.asked.clear()
-        found = members(await office.result(await office.jobs.get(ANONYMOUS, ids[0])))
+        parts = members(await office.result(await office.jobs.get(ANONYMOUS, ids[0])))
         assert 0 < len(server.texts) < len(paragraphs + notes)
         for name, expected in (("document", paragraphs), ("footnotes", notes)):
             said = [await wanted(text) for text in expected]
-            assert texts(found[f"word/{name}.xml"]) == said
+            assert texts(parts[f"word/{name}.xml"]) == said
         before = members(source)
-        assert list(found) == list(before)
-        assert found["word/media/image1.png"] == before["word/media/image1.png"]
+        assert list(parts) == list(before)
+        assert parts["word/media/image1.png"] == before["word/media/image1.png"]
         assert {path.name for path in (tmp_path / "documents" / ids[0]).iterdir()} == {
             *("job.json", "result", "source"),
         }
@@ -88,11 +88,11 @@ def test_small_packages(paragraphs: list[str]) -> None:
     source = document(paragraphs, [])
 
     async def work(office: Office) -> None:
-        found = await office.result(await office.submit(source, name="a.docx"))
+        content = await office.result(await office.submit(source, name="a.docx"))
         if paragraphs == ["Hello."]:
-            assert texts(members(found)["word/document.xml"]) == [await wanted("Hello.")]
+            assert texts(members(content)["word/document.xml"]) == [await wanted("Hello.")]
         else:
-            assert found == source
+            assert content == source
 
     run(work)
 

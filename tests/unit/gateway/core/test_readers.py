@@ -73,7 +73,7 @@ def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
         async with readers.document(path, size, facts.form, {}, 1) as document:
             async for portion in document.portions():
                 characters += portion.characters
-                answers = [Answer(one.upper(), None) for one in portion.segments.texts[:-1]]
+                answers = [Answer(text.upper(), None) for text in portion.segments.texts[:-1]]
                 written += await document.written([*answers, None])
         assert 0 < characters < facts.characters  # the first portion was skipped
         assert written.count(b"ONE") > 1000
@@ -112,8 +112,8 @@ def test_texts_are_read_and_written() -> None:
 
     async def work(readers: Readers) -> None:
         read = await readers.read_texts("a", texts, HTML)
-        assert [one.texts for one in read] == [["One two.", "Three"], [], ["no tags & ?"]]
-        answers = [[Answer(text) for text in one.texts] for one in read]
+        assert [portion.texts for portion in read] == [["One two.", "Three"], [], ["no tags & ?"]]
+        answers = [[Answer(text) for text in portion.texts] for portion in read]
         written = await readers.write_texts("a", texts, HTML, answers)
         assert written[1:] == ["", "no tags &amp; ?"]
         with pytest.raises(InvalidInput, match=r"^text 1 is not valid markup: line 1") as caught:
@@ -260,9 +260,9 @@ def test_texts_that_are_long_together_are_read_in_another_process(
     texts: list[str], is_long: bool
 ) -> None:
     async def work(readers: Readers) -> None:
-        found = await MarkedTexts(readers, ANONYMOUS, HTML).read(texts)
-        assert [one.written for one in found] == texts
-        assert [one.excerpt is None for one in found] == [is_long] * len(texts)
+        marked = await MarkedTexts(readers, ANONYMOUS, HTML).read(texts)
+        assert [text.written for text in marked] == texts
+        assert [text.excerpt is None for text in marked] == [is_long] * len(texts)
         assert bool(children()) == is_long
 
     run(work)

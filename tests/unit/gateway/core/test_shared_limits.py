@@ -27,19 +27,19 @@ from tests.redis_server import PASSWORD, Redis, running_redis
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    with running_redis(tmp_path_factory.mktemp("redis")) as one:
-        yield one
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
 
 
 @contextlib.asynccontextmanager
 async def gateways(*stores: Store, url: str) -> AsyncIterator[list[Access]]:
-    found = [Access(GatewaySettings(limits_url=url), store) for store in stores]
-    for access in found:
+    accesses = [Access(GatewaySettings(limits_url=url), store) for store in stores]
+    for access in accesses:
         await access.open()
     try:
-        yield found
+        yield accesses
     finally:
-        for access in found:
+        for access in accesses:
             await access.close()
 
 
@@ -48,8 +48,8 @@ def run(url: str, work: Callable[[list[Access]], Awaitable[Any]], count: int = 2
 
     async def whole() -> Any:
         stores = [Store(None) for _ in range(count)]
-        async with gateways(*stores, url=url) as found:
-            result = await work(found)
+        async with gateways(*stores, url=url) as accesses:
+            result = await work(accesses)
         for store in stores:
             store.close()
         return result
@@ -133,7 +133,7 @@ class TestRedis:
             caller = new_caller(Limits(characters_per_month=quota, concurrent_requests=concurrent))
             running = counted = 0
 
-            async def one(number: int, characters: int, fails: bool) -> None:
+            async def run_request(number: int, characters: int, fails: bool) -> None:
                 nonlocal running, counted
                 with contextlib.suppress(TooLarge, TooManyRequests, QuotaUsedUp, InvalidInput):
                     async with all_of_them[number].admitted(caller, characters):
@@ -148,7 +148,7 @@ class TestRedis:
                         finally:
                             running -= 1
 
-            await asyncio.gather(*(one(*request) for request in requests))
+            await asyncio.gather(*(run_request(*request) for request in requests))
             for access in all_of_them:
                 assert (await access.usage(caller)).characters == counted
 
@@ -319,8 +319,8 @@ def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixtur
         caller = new_caller(Limits(requests_per_minute=2, concurrent_requests=1))
         return [[await ask(access, caller) for _ in range(4)] for access in both]
 
-    found = run(f"redis://:{PASSWORD}@127.0.0.1:1/0", work)
-    assert found == [[True, True, False, False]] * 2
+    answers = run(f"redis://:{PASSWORD}@127.0.0.1:1/0", work)
+    assert answers == [[True, True, False, False]] * 2
     assert len(caplog.records) == 2  # one for each gateway
     assert "this gateway limits alone" in caplog.text
     assert PASSWORD not in caplog.text
@@ -345,8 +345,8 @@ def test_a_hanging_redis_delays_one_request_at_a_time(monkeypatch: pytest.Monkey
             await asyncio.sleep(shared_limits._PAUSE_S)
             return [first_s, await asyncio.gather(*(timed() for _ in range(20)))]
 
-        found = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
-    assert [sum(one_s >= 2 for one_s in times_s) for times_s in found] == [1, 1]
+        all_times_s = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
+    assert [sum(one_s >= 2 for one_s in times_s) for times_s in all_times_s] == [1, 1]
 
 
 def _limiter(access: Access) -> shared_limits.RedisRateLimiter:

@@ -36,9 +36,9 @@ def test_a_given_language_applies_to_all_texts() -> None:
 
 
 def test_each_text_has_a_language() -> None:
-    found = find([ENGLISH, GERMAN, FRENCH], None, "en")
-    assert [one.language for one in found] == ["en", "de", "fr"]
-    assert all(one.probability > 0.5 for one in found)
+    sources = find([ENGLISH, GERMAN, FRENCH], None, "en")
+    assert [source.language for source in sources] == ["en", "de", "fr"]
+    assert all(source.probability > 0.5 for source in sources)
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_each_text_has_a_language() -> None:
     ],
 )
 def test_a_short_text_is_in_another_language_than_the_target(text: str, language: str) -> None:
-    assert [one.language for one in find([text], None, "en")] == [language]
+    assert [source.language for source in find([text], None, "en")] == [language]
 
 
 @pytest.mark.parametrize("text", ["", " ", "12:30", "😀", "...\n"])
 def test_a_text_without_letters_has_none(text: str) -> None:
-    (found,) = find([text], None, "en")
-    assert not found.is_known
+    (source,) = find([text], None, "en")
+    assert not source.is_known
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_an_unsupported_language_is_refused(
 
 
 def test_texts_are_grouped_by_language_and_returned_in_order() -> None:
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     async def translate(texts: Sequence[str], src: str) -> list[str]:
-        asked.append((src, list(texts)))
+        calls.append((src, list(texts)))
         return [f"{src}:{text}" for text in texts]
 
     sources = [Source(code) for code in ("de", "en", "de", "fr")]
     sources[3] = Source("de", 0.0, is_known=False)
-    found = translate_by_source(["a", "b", "c", "1"], sources, "en", translate, str.upper)
-    assert asyncio.run(found) == ["de:a", "B", "de:c", "1"]
-    assert asked == [("de", ["a", "c"])]
+    translations = translate_by_source(["a", "b", "c", "1"], sources, "en", translate, str.upper)
+    assert asyncio.run(translations) == ["de:a", "B", "de:c", "1"]
+    assert calls == [("de", ["a", "c"])]
 
 
 def test_many_texts_do_not_block_others() -> None:

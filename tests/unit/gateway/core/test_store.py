@@ -50,7 +50,7 @@ def test_folder_and_files_are_private_to_their_user(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "state"
     with opened(folder) as store:
         asyncio.run(store.write(lambda db: put(db, "one")))
-        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert modes == dict.fromkeys([FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"], 0o600)
 
@@ -184,7 +184,7 @@ def test_a_backup_of_a_store_in_use_is_complete_and_can_be_opened(tmp_path: Path
             back_up(connection, copy)
         asyncio.run(store.write(lambda db: put(db, "after")))
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    assert [one.name for one in tmp_path.iterdir() if one.name.startswith("copy")] == ["copy.db"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("copy")] == ["copy.db"]
     restored = tmp_path / "restored"
     restored.mkdir(mode=0o700)
     copy.rename(restored / FILE_NAME)
@@ -248,10 +248,10 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     async def run(store: Store) -> list[str]:
         task = asyncio.create_task(store.write(slow))
         await asyncio.to_thread(begun.wait, 10)
-        found = await asyncio.wait_for(store.read(facts), 5)
+        rows = await asyncio.wait_for(store.read(facts), 5)
         go_on.set()
         await task
-        return found
+        return rows
 
     with opened(tmp_path) as store:
         assert asyncio.run(run(store)) == []

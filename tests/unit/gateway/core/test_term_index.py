@@ -34,9 +34,9 @@ def test_occurring_terms_are_all_that_the_engine_can_find(
     terms: dict[str, str], text: str, data: st.DataObject
 ) -> None:
     """Checks the text, its joined line, and parts that are split between or within words."""
-    found = TermIndex(terms).occurring(text, UNCUT_BYTES)
-    assert found.items() <= terms.items()
-    every, those = Glossary(terms), Glossary(found)
+    occurring = TermIndex(terms).occurring(text, UNCUT_BYTES)
+    assert occurring.items() <= terms.items()
+    every, those = Glossary(terms), Glossary(occurring)
     runs = LineBreaks.of(text).line
     begin = data.draw(st.sampled_from(_cuts(text)))
     end = data.draw(st.sampled_from([at for at in _cuts(text) if at >= begin]))
@@ -102,12 +102,12 @@ def test_time_depends_only_on_the_text_if_terms_share_prefixes(text: str) -> Non
     terms = {whole[:length]: "x" for length in range(1, 201)}
     terms |= {"a" * length: "x" for length in range(1, 201)}
     index = TermIndex(terms)
-    found = index.occurring(whole, UNCUT_BYTES)
+    occurring = index.occurring(whole, UNCUT_BYTES)
     took_s = least_s(lambda: index.occurring(whole, UNCUT_BYTES), 5)
     some = range(500)
     tried_s = least_s(lambda: [whole.startswith(term, at) for at in some for term in terms], 5)
     pairs_s = tried_s * len(whole) / len(some)
     assert took_s < pairs_s / 2  # far less than a step for each position and term
-    assert set(found) <= set(terms)
-    every, those = Glossary(terms), Glossary(found)
+    assert set(occurring) <= set(terms)
+    every, those = Glossary(terms), Glossary(occurring)
     assert those.of(whole[:300]) == every.of(whole[:300])

@@ -36,8 +36,10 @@ def run(work: Callable[[ModelServer, Translations], Awaitable[None]], **given: A
 
 
 async def ask(of: Translations, *texts: str, store: bool = True, **options: Any) -> list[str]:
-    found = await of.translate_admitted(ANONYMOUS, texts, {**TO_GERMAN, **options}, store=store)
-    return [one.text for one in found]
+    translations = await of.translate_admitted(
+        ANONYMOUS, texts, {**TO_GERMAN, **options}, store=store
+    )
+    return [translation.text for translation in translations]
 
 
 @given(
@@ -58,13 +60,13 @@ def test_the_answer_equals_the_servers(texts: list[str], options: dict[str, Any]
         given = {"source_language": "en", "target_language": "de", **options}
         if "DE" in given["source_language"]:
             given["target_language"] = "en"
-        wanted = await ModelServer().translate(texts, **given)
+        expected = await ModelServer().translate(texts, **given)
         await of.translate_admitted(ANONYMOUS, texts[:1], given)
         for _ in range(2):
-            assert await of.translate_admitted(ANONYMOUS, texts, given) == wanted
-        asked = len(server.asked)
-        assert await of.translate_admitted(ANONYMOUS, texts, given) == wanted
-        assert len(server.asked) == asked
+            assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
+        before = len(server.asked)
+        assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
+        assert len(server.asked) == before
 
     run(work)
 
@@ -143,11 +145,11 @@ def test_every_option_of_the_table_distinguishes_entries(name: str, data: st.Dat
     if name in SAMPLING:
         others["seed"] = 1  # otherwise nothing is kept
     values = st.one_of(st.none(), values_of(option))
-    one, other = ({**others, name: data.draw(values)} for _ in range(2))
-    assume(apart(one) != apart(other))
+    first, other = ({**others, name: data.draw(values)} for _ in range(2))
+    assume(apart(first) != apart(other))
 
     async def work(server: ModelServer, of: Translations) -> None:
-        for options in (one, other, one, other):
+        for options in (first, other, first, other):
             await of.translate_admitted(ANONYMOUS, ["Hello there."], TO_GERMAN | options)
         # Every entry contains the identity of the bundle.
         assert len(server.asked) == (1 if name == "return_bundle" else 2)
@@ -181,10 +183,10 @@ def test_no_stale_answer_is_given_after_a_model_swap(
         await ask(of, "Hello.")
         monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
         server.bundle = "c" * 64
-        (found,) = await of.translate_admitted(
+        (translation,) = await of.translate_admitted(
             ANONYMOUS, ["Hello."], {**TO_GERMAN, "return_bundle": True}
         )
-        assert found.bundle == "c" * 64
+        assert translation.bundle == "c" * 64
 
     run(work)
 
@@ -194,15 +196,18 @@ def test_an_answer_through_a_pivot_is_cached_if_both_models_are_known(replaced: 
     class Pivoted(ModelServer):
         async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
             other = "c" * 64 if replaced else self.bundle
-            found = await super().translate(texts, **options)
-            return [replace(one, bundle=f"{self.bundle},{other}", via="en") for one in found]
+            translations = await super().translate(texts, **options)
+            return [
+                replace(translation, bundle=f"{self.bundle},{other}", via="en")
+                for translation in translations
+            ]
 
     async def main() -> None:
         server = Pivoted()
         of = translations_of(server)
         for _ in range(2):
-            found = await of.translate_admitted(ANONYMOUS, ["One. Two."], TO_GERMAN)
-            assert [one.via for one in found] == ["en"]
+            translations = await of.translate_admitted(ANONYMOUS, ["One. Two."], TO_GERMAN)
+            assert [translation.via for translation in translations] == ["en"]
         assert len(server.asked) == 1 + replaced
 
     asyncio.run(main())
@@ -246,11 +251,11 @@ def test_identical_requests_are_answered_once() -> None:
         tasks.append(asyncio.create_task(ask(of, "Hello. Bye.")))
         await until(lambda: len(server.texts) == 2)
         server.let_go.set()
-        found = await asyncio.gather(*tasks)
+        answers = await asyncio.gather(*tasks)
         assert server.texts == ["Hello.", "Bye."]
         assert of.cache_counts.shared == 5
-        assert found[:5] == [found[0]] * 5
-        assert found[5][0].startswith(found[0][0])
+        assert answers[:5] == [answers[0]] * 5
+        assert answers[5][0].startswith(answers[0][0])
 
     run(work)
 
@@ -304,12 +309,15 @@ def test_a_text_that_is_refused_is_named_by_its_own_number() -> None:
 def test_the_language_is_detected_as_the_server_does() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         for _ in range(2):
-            found = await of.translate_admitted(
+            translations = await of.translate_admitted(
                 ANONYMOUS, ["How are you, my old friend?", " "], {"source_language": "auto"}
             )
-        assert (found[0].detected_language, found[1].detected_language) == ("en", None)
-        assert 0.5 < (found[0].detected_probability or 0) <= 1
-        assert found[1].detected_probability == 0.0
+        assert (translations[0].detected_language, translations[1].detected_language) == (
+            "en",
+            None,
+        )
+        assert 0.5 < (translations[0].detected_probability or 0) <= 1
+        assert translations[1].detected_probability == 0.0
         assert server.texts == ["How are you, my old friend?", " "]
 
     run(work)

@@ -111,8 +111,8 @@ def test_every_order_of_events_is_counted_correctly(steps: list[tuple[str, str, 
                 counter = UsageCounter(store)
         await asyncio.gather(*flushes, return_exceptions=True)
         await counter.close()
-        found = await store.read(lambda db: month_usage(db, MONTH))
-        assert {name: found.get(name, (0, 0))[0] for name in expected} == expected
+        usage = await store.read(lambda db: month_usage(db, MONTH))
+        assert {name: usage.get(name, (0, 0))[0] for name in expected} == expected
         store.close()
 
     asyncio.run(work())
@@ -123,10 +123,10 @@ def test_counts_being_written_are_not_read_twice(tmp_path: Path) -> None:
         real, is_written, go_on = store.write, asyncio.Event(), asyncio.Event()
 
         async def slow(work: Any) -> Any:
-            found = await real(work)
+            outcome = await real(work)
             is_written.set()
             await go_on.wait()
-            return found
+            return outcome
 
         counter.add("one", MONTH, 3, 1)
         store.write = slow  # type: ignore[method-assign]
@@ -155,10 +155,10 @@ def test_two_gateways_with_one_folder_add_up(tmp_path: Path) -> None:
             await counter.flush()
         counters[0].add("one", MONTH, 0, 1)
         await counters[0].flush()
-        found = counters[0].total("one", MONTH), counters[1].total("one", MONTH)
+        totals = counters[0].total("one", MONTH), counters[1].total("one", MONTH)
         for store in stores:
             store.close()
-        return found
+        return totals
 
     assert asyncio.run(work()) == ((200, 43), (200, 42))
 

@@ -65,9 +65,9 @@ def status_of(app: Application, handle: dict[str, str]) -> Any:
 def test_documents_in_progress(stuck: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deepl_storing, "_STATUS_WAIT_S", 0.1)
     handles = [upload(stuck).json for _ in range(3)]  # two are translated at the same time
-    found = [status_of(stuck, handle) for handle in handles]
+    statuses = [status_of(stuck, handle) for handle in handles]
     states = ("translating", "translating", "queued")
-    assert found == [
+    assert statuses == [
         ({"document_id": handle["document_id"], "status": state}, 503)
         for handle, state in zip(handles, states, strict=True)
     ]
@@ -118,8 +118,8 @@ def test_a_document_needs_its_key(app: Application) -> None:
     path = f"/v2/document/{first['document_id']}"
     assert checked(app, "POST", path, {}).status == 400
     for key in ("", "\0", "ü", second["document_key"]):
-        for way in (path, f"{path}/result"):
-            assert checked(app, "POST", way, {"document_key": key}).status in (400, 404)
+        for url in (path, f"{path}/result"):
+            assert checked(app, "POST", url, {"document_key": key}).status in (400, 404)
 
 
 @pytest.mark.parametrize(

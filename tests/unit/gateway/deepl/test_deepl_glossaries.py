@@ -44,7 +44,7 @@ def test_a_glossary_of_several_directions(app: Application) -> None:
     body = {"name": "b", "dictionaries": [ENTRIES, other]}
     made = checked(app, "POST", "/v3/glossaries", body).json
     path = f"/v3/glossaries/{made['glossary_id']}"
-    assert {one["source_lang"] for one in made["dictionaries"]} == {"en", "de"}
+    assert {dictionary["source_lang"] for dictionary in made["dictionaries"]} == {"en", "de"}
     assert checked(app, "GET", path).json == made
     assert made in checked(app, "GET", "/v3/glossaries").json["glossaries"]
     assert checked(app, "GET", f"/v2/glossaries/{made['glossary_id']}").status == 404
@@ -56,8 +56,8 @@ def test_a_glossary_of_several_directions(app: Application) -> None:
     merged = checked(app, "PATCH", path, {"dictionaries": [more]}).json
     assert {"source_lang": "en", "target_lang": "de", "entry_count": 2} in merged["dictionaries"]
     query = "?source_lang=EN&target_lang=DE"
-    (found,) = checked(app, "GET", f"{path}/entries{query}").json["dictionaries"]
-    assert found["entries"] == "tea\tTee\ncup\tTasse"
+    (dictionary,) = checked(app, "GET", f"{path}/entries{query}").json["dictionaries"]
+    assert dictionary["entries"] == "tea\tTee\ncup\tTasse"
     replaced = checked(app, "PUT", f"{path}/dictionaries", more).json
     assert replaced == {"source_lang": "en", "target_lang": "de", "entry_count": 1}
     assert checked(app, "DELETE", f"{path}/dictionaries{query}").status == 204
@@ -92,10 +92,10 @@ def test_terms_of_glossaries_are_used(app: Application) -> None:
 
 def test_a_glossary_can_be_used_with_the_fast_model(app: Application) -> None:
     glossary = single(app)["glossary_id"]
-    (found,) = translate(
+    (translation,) = translate(
         app, text=["Red tea."], glossary_id=glossary, model_type="latency_optimized"
     )
-    assert found["model_type_used"] == FAST
+    assert translation["model_type_used"] == FAST
     assert app.requests[-1].inputs["beam_width"] == [1]
     assert "glossary" in app.requests[-1].inputs
 

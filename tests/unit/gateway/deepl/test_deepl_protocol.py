@@ -56,8 +56,8 @@ def test_texts_are_translated_in_their_order(app: Application) -> None:
 
 def test_without_a_source_language_each_text_has_its_own(app: Application) -> None:
     texts = [ENGLISH, GERMAN]
-    found = translate(app, text=texts, source_lang=None, show_billed_characters=True)
-    assert found == [
+    translations = translate(app, text=texts, source_lang=None, show_billed_characters=True)
+    assert translations == [
         {
             "detected_source_language": "EN",
             "text": f"<{ENGLISH.upper()}>",
@@ -104,17 +104,17 @@ def test_model_types_choose_the_beam(app: Application) -> None:
         ("quality_optimized", "quality_optimized", None),
         ("prefer_quality_optimized", "quality_optimized", None),
     ):
-        (found,) = translate(app, text=[f"a {model_type}"], model_type=model_type)
-        assert found["model_type_used"] == used
+        (translation,) = translate(app, text=[f"a {model_type}"], model_type=model_type)
+        assert translation["model_type_used"] == used
         assert app.requests[-1].inputs.get("beam_width") == beam
 
 
 def test_sentences_are_split_as_requested(app: Application) -> None:
-    (found,) = translate(app, text=["one\ntwo"], split_sentences="1")
-    assert found["text"] == "<ONE>\n<TWO>"
-    (found,) = translate(app, text=["one two\nthree"], split_sentences="nonewlines")
+    (translation,) = translate(app, text=["one\ntwo"], split_sentences="1")
+    assert translation["text"] == "<ONE>\n<TWO>"
+    (translation,) = translate(app, text=["one two\nthree"], split_sentences="nonewlines")
     assert app.requests[-1].inputs["text_input"] == ["one two three"]
-    assert found["text"] == "<ONE TWO\nTHREE>"
+    assert translation["text"] == "<ONE TWO\nTHREE>"
     for written in ("0", 0, False):
         translate(app, text=[f"one {written!r}"], split_sentences=written)
         assert app.requests[-1].inputs["split_sentences"] == [False]
@@ -122,21 +122,23 @@ def test_sentences_are_split_as_requested(app: Application) -> None:
 
 
 def test_line_breaks_of_xml_are_kept_as_requested(app: Application) -> None:
-    def found(text: str, **fields: Any) -> str:
-        (one,) = translate(app, text=[text], tag_handling="xml", ignore_tags=["x"], **fields)
-        return str(one["text"])
+    def translated(text: str, **fields: Any) -> str:
+        (translation,) = translate(
+            app, text=[text], tag_handling="xml", ignore_tags=["x"], **fields
+        )
+        return str(translation["text"])
 
-    assert found("one\ntwo") == "<ONE>\n<TWO>".replace("<", "&lt;").replace(">", "&gt;")
+    assert translated("one\ntwo") == "<ONE>\n<TWO>".replace("<", "&lt;").replace(">", "&gt;")
     for text, sent in (
         ("one <b>two</b>\nthree", "one two\nthree"),
         ("one<br/>two", "one\u2028two"),
     ):
-        found(text)
+        translated(text)
         assert app.requests[-1].inputs["text_input"] == [sent]
-    found("one <b>two</b>\nthree", split_sentences="nonewlines")
+    translated("one <b>two</b>\nthree", split_sentences="nonewlines")
     assert app.requests[-1].inputs["text_input"] == ["one two three"]
-    assert found("one two\nthree", split_sentences="nonewlines").count("\n") == 1
-    assert found('<?xml version="1.0"?><p>one</p>').startswith('<?xml version="1.0"?><p>')
+    assert translated("one two\nthree", split_sentences="nonewlines").count("\n") == 1
+    assert translated('<?xml version="1.0"?><p>one</p>').startswith('<?xml version="1.0"?><p>')
 
 
 def test_options_without_effect_are_accepted(app: Application) -> None:
@@ -199,18 +201,21 @@ def test_languages_as_deepl_writes_them(app: Application) -> None:
 
 
 def test_languages_of_the_third_version(app: Application) -> None:
-    found = checked(app, "GET", "/v3/languages?resource=translate_text").json
-    sides = {one["lang"]: (one["usable_as_source"], one["usable_as_target"]) for one in found}
+    languages = checked(app, "GET", "/v3/languages?resource=translate_text").json
+    sides = {
+        language["lang"]: (language["usable_as_source"], language["usable_as_target"])
+        for language in languages
+    }
     assert sides == {
         "de": (True, True),
         "en": (True, False),
         "en-gb": (False, True),
         "en-us": (False, True),
     }
-    found = checked(app, "GET", "/v3/languages?resource=glossary").json
-    assert {one["lang"] for one in found} == {"de", "en"}
+    languages = checked(app, "GET", "/v3/languages?resource=glossary").json
+    assert {language["lang"] for language in languages} == {"de", "en"}
     assert checked(app, "GET", "/v3/languages?resource=voice").status == 400
-    names = {one["name"] for one in checked(app, "GET", "/v3/languages/resources").json}
+    names = {resource["name"] for resource in checked(app, "GET", "/v3/languages/resources").json}
     assert names == {"translate_text", "translate_document", "glossary"}
 
 
@@ -247,7 +252,10 @@ def test_usage_is_that_of_the_current_month(app: Application) -> None:
 def test_every_endpoint_is_in_the_document(app: Application) -> None:
     from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 
-    answered = {(one.method.lower(), one.path) for one in DeepLProtocol(app.gateway).endpoints}
+    answered = {
+        (endpoint.method.lower(), endpoint.path)
+        for endpoint in DeepLProtocol(app.gateway).endpoints
+    }
     described = {(method, path) for path, methods in document().items() for method in methods}
     older = {("get", "/v2/translate"), ("post", "/v2/languages"), ("post", "/v2/usage")}
     assert answered == described | older

@@ -38,10 +38,10 @@ def test_immersive_translate(app: Application) -> None:
 
 def test_kiss_translator(app: Application) -> None:
     body = {"texts": [ENGLISH, "a"], "from": "en", "to": "de"}
-    found = app.post("/kiss-translator", body).json
-    assert found == [{"text": UPPER, "src": "en"}, {"text": "<A>", "src": "en"}]
-    one = app.post("/kiss-translator", {"text": ENGLISH, "from": "auto", "to": "de"})
-    assert one.json == {"text": UPPER, "from": "en", "to": "de"}
+    translations = app.post("/kiss-translator", body).json
+    assert translations == [{"text": UPPER, "src": "en"}, {"text": "<A>", "src": "en"}]
+    single = app.post("/kiss-translator", {"text": ENGLISH, "from": "auto", "to": "de"})
+    assert single.json == {"text": UPPER, "from": "en", "to": "de"}
     for name in ("text", "texts"):
         assert app.post("/kiss-translator", {name: [], "from": "en", "to": "de"}).json == []
 
@@ -49,8 +49,8 @@ def test_kiss_translator(app: Application) -> None:
 @pytest.mark.parametrize("by", ["GET", "POST"])
 def test_googles_single(app: Application, by: str) -> None:
     assert google(app, "single", ENGLISH, by=by).json == [[[UPPER, ENGLISH]], None, "en"]
-    found = google(app, "single", ENGLISH, by=by, dj="1").json
-    assert found == {"sentences": [{"trans": UPPER, "orig": ENGLISH}], "src": "en"}
+    answer = google(app, "single", ENGLISH, by=by, dj="1").json
+    assert answer == {"sentences": [{"trans": UPPER, "orig": ENGLISH}], "src": "en"}
     with_header = app.call(
         "GET", f"/translate_a/single?{urlencode({'q': 'a', 'tl': 'de', 'sl': 'en'})}", b"", PROTOBUF
     )
@@ -92,9 +92,9 @@ def test_googles_html(app: Application) -> None:
 def test_wrong_requests_have_googles_errors(app: Application, path: str, body: Any) -> None:
     answer = app.post(path, body)
     assert answer.status in (400, 404)
-    (found,) = answer.json.values()
-    assert found.keys() == {"code", "message", "status"}
-    assert (found["code"], found["message"].count("\n")) == (answer.status, 0)
+    (error,) = answer.json.values()
+    assert error.keys() == {"code", "message", "status"}
+    assert (error["code"], error["message"].count("\n")) == (answer.status, 0)
 
 
 def test_an_extensions_origin_may_call(app: Application) -> None:

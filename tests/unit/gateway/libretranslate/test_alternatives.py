@@ -47,54 +47,54 @@ class Numbered:
 def translate(texts: Sequence[str], others: int, refuses: bool = False) -> tuple[Any, Numbered]:
     numbered = Numbered(refuses)
     served = cast(Translations, numbered)
-    found = best_translations(served, ANONYMOUS, texts, OPTIONS, others)
-    return asyncio.run(found), numbered
+    work = best_translations(served, ANONYMOUS, texts, OPTIONS, others)
+    return asyncio.run(work), numbered
 
 
 def test_a_sentence_has_its_own_alternatives() -> None:
-    (found,), numbered = translate(["Hello there"], 2)
-    assert found == Candidates("Hello there1", ("Hello there2", "Hello there3"))
-    (asked,) = numbered.asked
-    assert asked[1] == {**OPTIONS, "beam_width": 4, "num_return_sequences": 3}
+    (candidates,), numbered = translate(["Hello there"], 2)
+    assert candidates == Candidates("Hello there1", ("Hello there2", "Hello there3"))
+    (call,) = numbered.asked
+    assert call[1] == {**OPTIONS, "beam_width": 4, "num_return_sequences": 3}
     assert translate(["Hello there"], 6)[1].asked[0][1]["beam_width"] == 7
 
 
 def test_a_text_joins_the_alternatives_of_its_sentences() -> None:
-    (found,), _ = translate(["- One cat. Two dogs.\n\n***\n"], 2)
-    assert found.best == "- One cat.1 Two dogs.1\n\n***\n"
-    assert found.others == (
+    (candidates,), _ = translate(["- One cat. Two dogs.\n\n***\n"], 2)
+    assert candidates.best == "- One cat.1 Two dogs.1\n\n***\n"
+    assert candidates.others == (
         "- One cat.2 Two dogs.2\n\n***\n",
         "- One cat.3 Two dogs.3\n\n***\n",
     )
 
 
 def test_duplicates_are_omitted() -> None:
-    (one, two), _ = translate(["ab", "a"], 3)
-    assert one == Candidates("ab1", ("ab2",))
-    assert two == Candidates("a1")
+    (first, second), _ = translate(["ab", "a"], 3)
+    assert first == Candidates("ab1", ("ab2",))
+    assert second == Candidates("a1")
 
 
 def test_line_breaks_within_a_sentence_are_kept() -> None:
     text = "This is a sentence that somebody has wrapped\nat the end of the line, as in mail."
-    (found,), numbered = translate([text], 1)
+    (candidates,), numbered = translate([text], 1)
     assert "\n" not in numbered.asked[0][0][0]
-    assert found.best.count("\n") == 1
+    assert candidates.best.count("\n") == 1
 
 
 def test_a_long_sentence_has_one_translation() -> None:
     long = "word " * 60 + "end."
-    (found,), numbered = translate([f"One cat. {long}"], 2)
-    assert found.best == f"One cat.1 {long}1"
-    assert found.others == (f"One cat.2 {long}1", f"One cat.3 {long}1")
+    (candidates,), numbered = translate([f"One cat. {long}"], 2)
+    assert candidates.best == f"One cat.1 {long}1"
+    assert candidates.others == (f"One cat.2 {long}1", f"One cat.3 {long}1")
     assert "num_return_sequences" not in numbered.asked[1][1]
 
 
 def test_a_sentence_that_the_server_refuses_has_one_translation() -> None:
-    (found,), _ = translate(["One cat."], 2, refuses=True)
-    assert found == Candidates("One cat.1")
+    (candidates,), _ = translate(["One cat."], 2, refuses=True)
+    assert candidates == Candidates("One cat.1")
 
 
 def test_empty_text_is_not_sent() -> None:
-    found, numbered = translate(["***", "", " "], 2)
-    assert [one.best for one in found] == ["***", "", " "]
+    answers, numbered = translate(["***", "", " "], 2)
+    assert [candidates.best for candidates in answers] == ["***", "", " "]
     assert numbered.asked == []

@@ -158,12 +158,12 @@ def test_an_invalid_document_is_refused(app: Application) -> None:
 
 
 def test_the_formats_are_named(app: Application) -> None:
-    found = app.send("GET", "/frontend/settings").json["supportedFilesFormat"]
+    formats = app.send("GET", "/frontend/settings").json["supportedFilesFormat"]
     named = {".txt", ".html", ".htm", ".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx", ".xlf"}
     assert {*named, ".xliff", ".srt", ".vtt", ".md", ".po", ".json", ".yml", ".strings"} <= set(
-        found
+        formats
     )
-    assert ".csv" not in found  # whose columns it cannot know
+    assert ".csv" not in formats  # whose columns it cannot know
 
 
 @pytest.mark.parametrize("name", ["a", "..", "../../etc/passwd", "%2e", "0" * 32 + ".txt", "_"])

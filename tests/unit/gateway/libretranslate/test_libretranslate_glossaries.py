@@ -17,13 +17,13 @@ def glossary(app: Application) -> str:
     """A glossary from English into German."""
     terms = {"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}
     body = {"name": "Drinks", "dictionaries": [terms]}
-    found: str = app.post("/api/v1/glossaries", body).json["id"]
-    return found
+    glossary_id: str = app.post("/api/v1/glossaries", body).json["id"]
+    return glossary_id
 
 
 def terms_of(app: Application) -> list[str | None]:
     """Glossaries of the requests so far."""
-    return [one.inputs.get("glossary", [None])[0] for one in app.requests]
+    return [request.inputs.get("glossary", [None])[0] for request in app.requests]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ FRENCH = "Bonjour mes amis, comment allez-vous aujourd'hui ?"
 
 
 def test_a_text_has_one_translation_and_a_list_has_a_list(app: Application) -> None:
-    one = app.post("/translate", {"q": ENGLISH, **DIRECTION})
-    assert (one.status, one.json) == (200, {"translatedText": f"<{ENGLISH.upper()}>"})
+    single = app.post("/translate", {"q": ENGLISH, **DIRECTION})
+    assert (single.status, single.json) == (200, {"translatedText": f"<{ENGLISH.upper()}>"})
     several = app.post("/translate", {"q": [ENGLISH, "a"], **DIRECTION})
     assert several.json == {"translatedText": [f"<{ENGLISH.upper()}>", "<A>"]}
     assert app.post("/translate", {"q": ["a"], **DIRECTION}).json == {"translatedText": ["<A>"]}
@@ -143,9 +143,9 @@ def test_deeplx_requests_are_recognized_by_their_field(app: Application) -> None
 
 
 def test_a_language_is_detected(app: Application) -> None:
-    (found,) = app.form("/detect", {"q": GERMAN}).json
-    assert found["language"] == "de"
-    assert 50 < found["confidence"] <= 100
+    (detection,) = app.form("/detect", {"q": GERMAN}).json
+    assert detection["language"] == "de"
+    assert 50 < detection["confidence"] <= 100
     (other,) = app.post("/detect", {"q": FRENCH}).json  # the most similar served language
     assert other["language"] in ("en", "de")
     assert other["confidence"] < 50
@@ -208,7 +208,7 @@ def test_the_specification_has_every_endpoint(app: Application) -> None:
     paths = app.call("GET", "/spec").json["paths"]
     described = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     endpoints = LibreTranslateProtocol(app.gateway).endpoints
-    assert described == {(one.method, one.path) for one in endpoints}
+    assert described == {(endpoint.method, endpoint.path) for endpoint in endpoints}
 
 
 async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:

@@ -56,6 +56,6 @@ def find_operation(document: Mapping[str, Any], method: str, path: str) -> Mappi
     for template, methods in document["paths"].items():
         pattern = re.sub(r"\{[^}]+\}", "[^/]+", template)
         if re.fullmatch(pattern, path) and method.lower() in methods:
-            found: Mapping[str, Any] = methods[method.lower()]
-            return found
+            operation: Mapping[str, Any] = methods[method.lower()]
+            return operation
     raise AssertionError(f"{method} {path} is not described")

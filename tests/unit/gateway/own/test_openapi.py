@@ -21,8 +21,8 @@ from tests.unit.gateway.own.described import check_schema
 
 @pytest.fixture(scope="module")
 def document(app: Application) -> dict[str, Any]:
-    found: dict[str, Any] = app.send("GET", f"{PREFIX}/openapi.json").json
-    return found
+    description: dict[str, Any] = app.send("GET", f"{PREFIX}/openapi.json").json
+    return description
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,17 @@ def test_it_describes_every_endpoint(app: Application, document: dict[str, Any])
     endpoints = OwnProtocol(app.gateway).endpoints
     elsewhere = ("POST", f"{PREFIX}/attention")  # in the page's package
     assert app.send("PUT", elsewhere[1]).status == 405
-    assert described == {elsewhere, *((one.method, one.path) for one in endpoints)}
-    names = [one["operationId"] for _, one in operations(document)]
+    assert described == {elsewhere, *((endpoint.method, endpoint.path) for endpoint in endpoints)}
+    names = [operation["operationId"] for _, operation in operations(document)]
     assert len(set(names)) == len(names)
 
 
 def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [(path, one) for path, methods in document["paths"].items() for one in methods.values()]
+    return [
+        (path, operation)
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +80,8 @@ def test_numbers_have_the_bounds_of_the_model(document: dict[str, Any]) -> None:
 
 
 def test_examples_fit_their_schemas(document: dict[str, Any]) -> None:
-    for _, one in operations(document):
-        content = one.get("requestBody", {}).get("content", {}).get("application/json")
+    for _, operation in operations(document):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json")
         if content:
             check_schema(document, content["schema"], content["example"])
 
@@ -107,26 +111,26 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        found = dict(attrs)
+        attributes = dict(attrs)
         self.ids += [str(value) for name, value in attrs if name == "id"]
         self.links += [str(value) for name, value in attrs if name == "href"]
-        assert not {"src", "style", "onclick", "onload"} & found.keys()
+        assert not {"src", "style", "onclick", "onload"} & attributes.keys()
 
 
 def test_the_page_needs_nothing_else(app: Application, page: str) -> None:
-    found = Page(page)
-    assert not {"script", "img", "link", "iframe", "form"} & found.tags
-    assert len(set(found.ids)) == len(found.ids)
-    for link in found.links:
-        assert link == "openapi.json" or link.removeprefix("#") in found.ids, link
+    parsed = Page(page)
+    assert not {"script", "img", "link", "iframe", "form"} & parsed.tags
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    for link in parsed.links:
+        assert link == "openapi.json" or link.removeprefix("#") in parsed.ids, link
     policy = app.send("GET", f"{PREFIX}/docs").headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
 def test_the_page_has_every_operation(document: dict[str, Any], page: str) -> None:
     ids = Page(page).ids
-    for path, one in operations(document):
-        assert one["operationId"] in ids
+    for path, operation in operations(document):
+        assert operation["operationId"] in ids
         assert path in page
     assert all(name in ids for name in document["components"]["schemas"])
     assert len(re.findall("<pre", page)) == 3 * len(operations(document))

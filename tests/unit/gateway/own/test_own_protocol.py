@@ -35,20 +35,23 @@ def error_of(answer: Answer) -> tuple[int, str, str]:
 
 
 def test_a_text_and_several_texts_have_a_list_of_translations(app: Application) -> None:
-    one = ask(app, "POST", "/translate", {"text": "Good morning."})
-    assert one.json["translations"] == [
+    single = ask(app, "POST", "/translate", {"text": "Good morning."})
+    assert single.json["translations"] == [
         {"text": "<GOOD MORNING.>", "finish_reason": "stop", "output_tokens": 13, "warnings": []}
     ]
     several = ask(app, "POST", "/translate", {"text": ["One.", "Two."], "target_language": "de"})
-    assert [one["text"] for one in several.json["translations"]] == ["<ONE.>", "<TWO.>"]
+    assert [translation["text"] for translation in several.json["translations"]] == [
+        "<ONE.>",
+        "<TWO.>",
+    ]
     assert ask(app, "POST", "/translate", {"text": []}).json["translations"] == []
 
 
 def test_options_reach_the_server_and_add_to_the_answer(app: Application) -> None:
     body = {"text": "Tea.", "num_return_sequences": 3, "return_scores": True, "beam_width": 5}
-    (found,) = ask(app, "POST", "/translate", body).json["translations"]
-    assert len(found["alternatives"]) == 2
-    assert "score" in found
+    (translation,) = ask(app, "POST", "/translate", body).json["translations"]
+    assert len(translation["alternatives"]) == 2
+    assert "score" in translation
     assert app.requests[-1].inputs["beam_width"] == [5]
 
 
@@ -81,16 +84,16 @@ def test_a_text_may_name_its_target_language(app: Application, source: dict[str,
 
 def test_alternatives_have_only_the_requested_fields(app: Application) -> None:
     body = {"text": "One answer of two.", "num_return_sequences": 2, "beam_width": 2}
-    wanted = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")
-    for options, name in wanted:
+    cases = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")
+    for options, name in cases:
         for given in (options, {}):
-            (found,) = ask(app, "POST", "/translate", {**body, **given}).json["translations"]
-            for one in (found, *found["alternatives"]):
-                assert (name in one) == bool(given)
+            (translation,) = ask(app, "POST", "/translate", {**body, **given}).json["translations"]
+            for candidate in (translation, *translation["alternatives"]):
+                assert (name in candidate) == bool(given)
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "wanted"),
+    ("form", "text", "expected"),
     [
         ("html", "<p>Good <b>morning</b>.</p>", "<p>&lt;GOOD<b> MORNIN</b>G.&gt;</p>"),
         ("html", "<P CLASS=a>Yes<br>no & no", "<P CLASS=a>&lt;YE<br>S NO &amp; NO&gt;"),
@@ -103,24 +106,28 @@ def test_alternatives_have_only_the_requested_fields(app: Application) -> None:
     ],
 )
 def test_only_the_words_of_a_text_with_tags_are_translated(
-    app: Application, form: str, text: str, wanted: str
+    app: Application, form: str, text: str, expected: str
 ) -> None:
     body = {"text": text, "format": form, "source_language": "en", "target_language": "de"}
-    (found,) = ask(app, "POST", "/translate", body).json["translations"]
-    assert found["text"] == wanted
-    assert found["finish_reason"] == "stop"
+    (translation,) = ask(app, "POST", "/translate", body).json["translations"]
+    assert translation["text"] == expected
+    assert translation["finish_reason"] == "stop"
 
 
 def test_texts_with_tags_take_options(app: Application) -> None:
     texts = ["<p>Guten <i>Morgen</i>, meine lieben Freunde.</p>", "<p>This is a house.</p>", "<p>"]
     body = {"text": texts, "format": "html", "source_language": "auto", "beam_width": 2}
     body |= {"return_bundle": True, "glossary": {"house": "Haus"}}
-    found = ask(app, "POST", "/translate", body).json["translations"]
-    assert [one.get("detected_language") for one in found] == ["de", "en", None]
-    assert found[0]["bundle"] == "0" * 64
-    assert found[1]["text"] == "<p>&lt;THIS IS A HOUSE.&gt;</p>"
-    asked = {one.inputs["text_input"][0]: one.inputs for one in app.requests[-2:]}
-    english = asked["This is a house."]
+    translations = ask(app, "POST", "/translate", body).json["translations"]
+    assert [translation.get("detected_language") for translation in translations] == [
+        "de",
+        "en",
+        None,
+    ]
+    assert translations[0]["bundle"] == "0" * 64
+    assert translations[1]["text"] == "<p>&lt;THIS IS A HOUSE.&gt;</p>"
+    inputs = {request.inputs["text_input"][0]: request.inputs for request in app.requests[-2:]}
+    english = inputs["This is a house."]
     assert (english["source_language"], english["target_language"]) == (["en"], ["de"])
     assert (english["beam_width"], english["glossary"]) == ([2], ['{"house": "Haus"}'])
 
@@ -252,28 +259,28 @@ def test_head_answers_like_get(app: Application) -> None:
 
 
 def test_languages_have_names_and_targets(app: Application) -> None:
-    found = ask(app, "GET", "/languages").json
-    assert found["languages"] == [
+    listed = ask(app, "GET", "/languages").json
+    assert listed["languages"] == [
         {"code": "en", "name": "English", "targets": ["de"]},
         {"code": "de", "name": "German", "targets": ["en"]},
     ]
-    assert found["pairs"] == ask(app, "GET", "/info").json["pairs"] == INFORMATION["pairs"]
+    assert listed["pairs"] == ask(app, "GET", "/info").json["pairs"] == INFORMATION["pairs"]
 
 
 def test_languages_are_detected(app: Application) -> None:
     texts = ["Guten Morgen, wie geht es dir?", "Good morning, how are you?"]
-    found = ask(app, "POST", "/detect", {"text": texts}).json["detections"]
-    assert [one["language"] for one in found] == ["de", "en"]
-    assert all(0.5 < one["probability"] <= 1 for one in found)
+    detections = ask(app, "POST", "/detect", {"text": texts}).json["detections"]
+    assert [detection["language"] for detection in detections] == ["de", "en"]
+    assert all(0.5 < detection["probability"] <= 1 for detection in detections)
     answer = ask(app, "POST", "/detect", {"text": ["a"] * 1001})
     assert error_of(answer)[:2] == (413, "too_large")
 
 
 def test_info_lists_the_features(app: Application) -> None:
-    found = ask(app, "GET", "/info").json
-    assert found["product"] == "dragoman"
-    assert "beam_width" in [one["name"] for one in found["options"]]
-    assert found["features"]["document_formats"][:3] == [".txt", ".html", ".htm"]
+    info = ask(app, "GET", "/info").json
+    assert info["product"] == "dragoman"
+    assert "beam_width" in [option["name"] for option in info["options"]]
+    assert info["features"]["document_formats"][:3] == [".txt", ".html", ".htm"]
 
 
 def test_alternatives_differ_after_a_prefix(app: Application) -> None:
@@ -281,8 +288,8 @@ def test_alternatives_differ_after_a_prefix(app: Application) -> None:
     assert len(ask(app, "POST", "/alternatives", body).json["alternatives"]) == 2
     inputs = app.requests[-1].inputs
     assert (inputs["prefix"], inputs["return_alternatives"]) == (["Ich"], [True])
-    one = ask(app, "POST", "/alternatives", {**body, "count": 1}).json["alternatives"]
-    assert len(one) == 1
+    alternatives = ask(app, "POST", "/alternatives", {**body, "count": 1}).json["alternatives"]
+    assert len(alternatives) == 1
     for count, message in ((0, "count is 0: give 1 to 8"), (9, "give 1 to 8")):
         answer = ask(app, "POST", "/alternatives", {**body, "count": count})
         assert message in error_of(answer)[2]
@@ -333,7 +340,9 @@ def test_glossaries_are_stored(app: Application) -> None:
     assert made.json["dictionaries"] == [
         {"source_language": "en", "target_language": "de", "entry_count": 1}
     ]
-    assert [one["name"] for one in ask(app, "GET", "/glossaries").json["glossaries"]] == ["Drinks"]
+    assert [glossary["name"] for glossary in ask(app, "GET", "/glossaries").json["glossaries"]] == [
+        "Drinks"
+    ]
     assert ask(app, "PATCH", path, {"name": "Hot"}).json["name"] == "Hot"
     terms = f"{path}/dictionaries/en/de"
     assert (
@@ -407,7 +416,9 @@ def test_documents_are_translated(app: Application) -> None:
     assert made.headers["location"] == BASE + path
     done = ask(app, "GET", f"{path}?wait_s=20").json
     assert (done["state"], done["done"], done["file_name"]) == ("done", 1.0, "letter.txt")
-    assert made.json["id"] in [one["id"] for one in ask(app, "GET", "/documents").json["documents"]]
+    assert made.json["id"] in [
+        document["id"] for document in ask(app, "GET", "/documents").json["documents"]
+    ]
     result = ask(app, "GET", f"{path}/result")
     assert result.body == b"<GOOD MORNING.>"
     assert result.headers["content-disposition"] == "attachment; filename*=utf-8''letter.txt"
@@ -479,7 +490,7 @@ def test_errors_do_not_reveal_the_address_of_the_server() -> None:
             ask(away, "POST", "/translate/stream", {"text": "a"}),
             ask(away, "POST", "/score", {"text": "a", "target": "b"}),
         ]
-    assert {error_of(one) for one in answers} == {
+    assert {error_of(answer) for answer in answers} == {
         (503, "unavailable", "no translation server is available: try again soon")
     }
 

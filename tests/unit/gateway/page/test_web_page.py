@@ -42,8 +42,8 @@ def strings(language: str) -> dict[str, str]:
         text = (folder / "en.js").read_text("utf-8").partition("ENGLISH = ")[2]
     else:
         text = (folder / f"{language}.json").read_text("utf-8")
-    found: dict[str, str] = json.loads(text.rstrip().removesuffix(";"))
-    return found
+    table: dict[str, str] = json.loads(text.rstrip().removesuffix(";"))
+    return table
 
 
 def test_every_file_is_served_with_its_media_type(client: TestClient) -> None:
@@ -147,10 +147,10 @@ def test_the_page_has_no_inline_code_and_no_external_files() -> None:
 def test_modules_import_existing_files() -> None:
     files = read_files()
     for name, file in files.items():
-        for wanted in re.findall(r'from "\./([^"]+)"', file.content.decode()):
-            assert wanted in files, (name, wanted)
-    for wanted in re.findall(r'"page/([^"]+)"', (STATIC / "index.html").read_text("utf-8")):
-        assert wanted in files
+        for path in re.findall(r'from "\./([^"]+)"', file.content.decode()):
+            assert path in files, (name, path)
+    for path in re.findall(r'"page/([^"]+)"', (STATIC / "index.html").read_text("utf-8")):
+        assert path in files
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -189,7 +189,7 @@ def test_errors_listed_with_their_own_text_have_one() -> None:
     assert listed
     codes = re.findall(r'"(\w+)"', listed[1])
     assert codes
-    assert {f"error_{one}" for one in codes} <= set(strings("en"))
+    assert {f"error_{code}" for code in codes} <= set(strings("en"))
 
 
 class Seen:

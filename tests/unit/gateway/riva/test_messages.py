@@ -30,13 +30,15 @@ def on_the_wire(descriptor: Any) -> dict[str, Any]:
             field.type,
             field.is_repeated,
             on_the_wire(field.message_type) if field.message_type else None,
-            [(one.name, one.number) for one in field.enum_type.values] if field.enum_type else None,
+            [(value.name, value.number) for value in field.enum_type.values]
+            if field.enum_type
+            else None,
         )
         for field in descriptor.fields
     }
 
 
-@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
 def test_messages_have_the_same_wire_format_as_nvidias(ours: Any, theirs: Any) -> None:
     assert on_the_wire(ours.DESCRIPTOR) == on_the_wire(theirs.DESCRIPTOR)
 

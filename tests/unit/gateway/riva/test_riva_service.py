@@ -164,29 +164,29 @@ def test_watchers_are_limited_and_share_their_queries(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(riva_service, "_MOST_WATCHERS", 20)
-    asked = []
+    queries = []
 
     async def info() -> None:
-        asked.append(1)
+        queries.append(1)
 
     monkeypatch.setattr(app.gateway.translations._requests, "info", info)
 
     async def work() -> None:
         service, request = service_of(app), messages.HealthCheckRequest()
         watched = [service._watch(sent(request), Context()) for _ in range(20)]
-        for one in watched:
-            assert (await anext(one)).status == 1
+        for watcher in watched:
+            assert (await anext(watcher)).status == 1
         with pytest.raises(Ended) as caught:
             await anext(service._watch(sent(request), Context()))
         assert caught.value.code == grpc.StatusCode.RESOURCE_EXHAUSTED
         await watched[0].aclose()  # type: ignore[attr-defined]
         assert (await anext(service._watch(sent(request), Context()))).status == 1
-        for one in watched:
-            await one.aclose()  # type: ignore[attr-defined]
+        for watcher in watched:
+            await watcher.aclose()  # type: ignore[attr-defined]
         await asyncio.gather(*(service._check(sent(request), Context()) for _ in range(20)))
 
     app._runner.run(work())
-    assert len(asked) <= 2
+    assert len(queries) <= 2
 
 
 def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,11 +286,11 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
         async with asyncio.timeout(20):
             assert await handler(sent(request), Context("10.0.0.2"))
             assert (await service._check(sent(check), Context("10.0.0.2"))).status == 1
-        refused = [one for one in stalled if one.done()]
+        refused = [task for task in stalled if task.done()]
         assert len(refused) == riva_service.CALLS * 7 // 4  # of twice as many
         assert app.gateway.bodies.account(None, "").memory.held <= 8 << 20
-        for one in stalled:
-            one.cancel()
+        for task in stalled:
+            task.cancel()
         await asyncio.gather(*stalled, return_exceptions=True)
         assert app.gateway.bodies.account(None, "").memory.held == 0
         watchers = [service._watch(sent(check), Context("10.0.0.1")) for _ in range(25)]

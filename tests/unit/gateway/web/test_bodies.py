@@ -150,13 +150,13 @@ def test_stalled_bodies_do_not_deny_service_to_others(
             await upload.leave()
         return statuses
 
-    one = app._runner.run(attack(8 * ["10.1.1.1"]))
-    assert one.count(0) == 1
-    assert one.count(429) == 7
+    answered = app._runner.run(attack(8 * ["10.1.1.1"]))
+    assert answered.count(0) == 1
+    assert answered.count(429) == 7
     many = app._runner.run(attack([f"10.1.1.{number}" for number in range(8)]))
     assert many == 4 * [0] + 4 * [503]
     assert app.post("/translate", small).status == 200
-    assert app._runner.run(attack(8 * ["10.1.1.1"])) == one  # all bytes were released
+    assert app._runner.run(attack(8 * ["10.1.1.1"])) == answered  # all bytes were released
 
 
 def test_a_key_has_a_share(locked: tuple[Application, str]) -> None:
@@ -164,13 +164,13 @@ def test_a_key_has_a_share(locked: tuple[Application, str]) -> None:
 
     async def statuses() -> list[int]:
         headers = {"authorization": f"Bearer {secret}"}
-        uploads, found = [], []
+        uploads, codes = [], []
         for number in range(12):
             uploads.append(Upload(app, "/translate", 7 << 20, f"10.0.0.{number}", headers))
-            found.append(await uploads[-1].arrive())
+            codes.append(await uploads[-1].arrive())
         for upload in uploads:
             await upload.leave()
-        return found
+        return codes
 
     assert app._runner.run(statuses()) == 9 * [0] + 3 * [429]
 
@@ -287,7 +287,7 @@ def test_forms_are_decoded_as_the_standard_library_does(body: bytes) -> None:
 @pytest.mark.parametrize("part", [b"%41", b"%", b"%x", b"&", b"a=%&"])
 def test_a_form_is_decoded_in_little_time(part: bytes) -> None:
     """At most 40 times that of the same form without escapes."""
-    plain, escaped = (one * (FORM_BYTES // len(one)) for one in (b"a", part))
+    plain, escaped = (chunk * (FORM_BYTES // len(chunk)) for chunk in (b"a", part))
 
     def decode(body: bytes) -> None:
         with contextlib.suppress(InvalidInput):

@@ -49,7 +49,11 @@ def test_sections_of_json_and_of_forms() -> None:
     of_form = Fields({"a[0].b": 1, "a[1].b": 2, "a[1].c": 3, "ab": 4}).sections("a")
     assert of_json is not None
     assert of_form is not None
-    assert [one.get("b") for one in of_json] == [one.get("b") for one in of_form] == [1, 2]
+    assert (
+        [section.get("b") for section in of_json]
+        == [section.get("b") for section in of_form]
+        == [1, 2]
+    )
     assert of_form[1].get("c") == 3
 
 

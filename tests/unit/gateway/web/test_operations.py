@@ -35,20 +35,20 @@ def test_a_wrong_network_is_named() -> None:
 def test_readiness_probes_share_one_query_to_the_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    queries = []
 
     with Application() as app:
         info = app.gateway.translations._requests.info
 
         async def counted() -> Any:
-            asked.append(1)
+            queries.append(1)
             return await info()
 
         monkeypatch.setattr(app.gateway.translations._requests, "info", counted)
         for path in ("/readyz", "/health", "/api/v1/health"):
             for _ in range(3):
                 assert app.call("GET", path).status == 200
-    assert len(asked) <= 2  # the first of them may have been long ago
+    assert len(queries) <= 2  # the first of them may have been long ago
 
 
 def test_a_server_whose_engine_hangs_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +102,8 @@ def test_detection_is_limited_in_every_protocol() -> None:
         anonymous=True,
         anonymous_requests_per_minute=1,
     ) as app:
-        found = [app.post("/detect", {"q": "Hello there."}).status for _ in range(3)]
-    assert found == [200, TooManyRequests.status, TooManyRequests.status]
+        statuses = [app.post("/detect", {"q": "Hello there."}).status for _ in range(3)]
+    assert statuses == [200, TooManyRequests.status, TooManyRequests.status]
 
 
 def test_no_forwarded_address_may_read_metrics() -> None:

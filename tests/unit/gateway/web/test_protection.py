@@ -31,8 +31,8 @@ TRANSLATE = "/api/v1/translate"
 @pytest.fixture(scope="module")
 def app() -> Iterator[Application]:
     """An application on loopback that requires no key."""
-    with Application() as found:
-        yield found
+    with Application() as application:
+        yield application
 
 
 def post(app: Application, headers: Mapping[str, str], path: str = TRANSLATE) -> Answer:
@@ -313,11 +313,11 @@ def test_limits_apply_to_the_address_behind_the_proxy() -> None:
         "anonymous_requests_per_minute": 1,
     }
     with Application(**how) as app:
-        found = [
-            post(app, {"x-forwarded-for": one}).status
-            for one in ("203.0.113.1", "203.0.113.1", "203.0.113.2", "9.9.9.9, 203.0.113.2")
+        statuses = [
+            post(app, {"x-forwarded-for": address}).status
+            for address in ("203.0.113.1", "203.0.113.1", "203.0.113.2", "9.9.9.9, 203.0.113.2")
         ]
-        assert found == [200, 429, 200, 429]
+        assert statuses == [200, 429, 200, 429]
 
 
 def test_links_point_to_the_proxy() -> None:
@@ -356,8 +356,8 @@ def test_urls_in_answers_have_the_prefix(
         assert f"localhost{'' if 'public_url' in how else ':5000'}{prefix}/api/v1/" in str(
             described.json
         )
-        found = app.call("GET", "/v2/admin/x", headers=headers).json["message"]
-        assert found.startswith("Not offered here")
+        message = app.call("GET", "/v2/admin/x", headers=headers).json["message"]
+        assert message.startswith("Not offered here")
 
 
 @pytest.mark.parametrize("path", ["/mt/api/v1/languages", "/api/v1/languages"])
@@ -378,10 +378,10 @@ def test_a_wrong_prefix_is_refused(wrong: str) -> None:
 
 
 def test_every_answer_has_its_own_id(app: Application) -> None:
-    asked = [("POST", TRANSLATE), ("GET", "/nowhere"), ("GET", "/livez"), ("PUT", "/translate")]
-    found = [app.call(*one).headers["x-request-id"] for one in asked * 2]
-    assert len({*found}) == 8
-    assert all(re.fullmatch("[0-9a-f]{24}", one) for one in found)
+    requests = [("POST", TRANSLATE), ("GET", "/nowhere"), ("GET", "/livez"), ("PUT", "/translate")]
+    ids = [app.call(*request).headers["x-request-id"] for request in requests * 2]
+    assert len({*ids}) == 8
+    assert all(re.fullmatch("[0-9a-f]{24}", request_id) for request_id in ids)
     # None is accepted from unknown callers: it would be in the log.
     strange = app.call("GET", "/livez", headers={"x-request-id": "stranger-0001"})
     assert strange.headers["x-request-id"] != "stranger-0001"
@@ -456,12 +456,14 @@ def test_open_access_has_no_limits_to_report(app: Application) -> None:
 )
 def test_the_headers_are_structured_fields(limits: Limits, used: tuple[int, ...]) -> None:
     status = LimitStatus(limits, used[0] + 0.5, used[1], used[2], used[3])
-    found = dict(rate_headers(status, 1000.4))
-    if not found:
+    headers = dict(rate_headers(status, 1000.4))
+    if not headers:
         return
     item = r'"[a-z]+"(;[a-z]+=(\d{1,15}|"[a-z-]+"))+'
-    for value in found.values():
+    for value in headers.values():
         assert re.fullmatch(rf"{item}(, {item})*", value.decode())
-    policies = [one.partition(";")[0] for one in found[b"ratelimit-policy"].decode().split(", ")]
-    left = [one.partition(";")[0] for one in found[b"ratelimit"].decode().split(", ")]
+    policies = [
+        policy.partition(";")[0] for policy in headers[b"ratelimit-policy"].decode().split(", ")
+    ]
+    left = [field.partition(";")[0] for field in headers[b"ratelimit"].decode().split(", ")]
     assert policies == left
