@@ -52,6 +52,6 @@ def test_shards_share_the_chunks_of_all_files(tmp_path: Path) -> None:
     corpus = Corpus(sources, LocalStorage(tmp_path / "out"), LineRowFormat(TextLines()), 3, {})
     shards = [corpus.pending(Shard(index, 4)) for index in range(4)]
     assert [len(shard) for shard in shards] == [2, 2, 1, 1]
-    found = {(chunk.source.name, chunk.index) for shard in shards for chunk in shard}
-    assert len(found) == len(corpus.pending()) == 6
+    chunks = {(chunk.source.name, chunk.index) for shard in shards for chunk in shard}
+    assert len(chunks) == len(corpus.pending()) == 6
     assert corpus.rows == sum(chunk.rows for chunk in corpus.pending()) == 14

@@ -39,9 +39,9 @@ def test_it_answers_like_a_server_and_restarts_after_it_ended(
     with Translator(transport=transport, retries=0) as translator:
         (bundle,) = translator.info().bundles
         assert bundle["identity"] == Manifest.read(random_bundle).identity
-        found = translator.translate(texts, target_language="de", return_confidence=True)
-        assert [one.text == "" for one in found] == [False, True, False]
-        assert all(one.confidence is not None for one in found)
+        translations = translator.translate(texts, target_language="de", return_confidence=True)
+        assert [translation.text == "" for translation in translations] == [False, True, False]
+        assert all(translation.confidence is not None for translation in translations)
         with pytest.raises(InvalidRequest, match="text 1 has 200000 characters") as it:
             translator.translate(["a", "b" * 200_000], target_language="de")
         assert str(it.value).endswith("as `dragoman translate --format document` does")
@@ -104,6 +104,6 @@ def test_a_text_that_crashes_the_engine_does_not_fail_other_texts(
     texts = ["red", "blue", "green", "black", "white", "pink"]
     with Translator(transport=transport, retries=0) as translator:
         alone = [translator.translate(text) for text in texts if text != "black"]
-        found = RowTranslation(translator, {}, len(texts)).translate(texts)
-    assert found.pop(3) == RowError("the engine's process ended by itself")
-    assert found == alone
+        translated = RowTranslation(translator, {}, len(texts)).translate(texts)
+    assert translated.pop(3) == RowError("the engine's process ended by itself")
+    assert translated == alone

@@ -40,8 +40,8 @@ def test_chunks_contain_every_line_once(
         rows = form.read(chunk)
         assert len(rows.texts) == chunk.rows <= most_rows
         texts += rows.texts
-    wanted = [line.rstrip("\r") for line in lines] + ([] if has_end else ["end"])
-    assert texts == wanted
+    expected = [line.rstrip("\r") for line in lines] + ([] if has_end else ["end"])
+    assert texts == expected
 
 
 def test_lines_may_span_the_blocks_that_are_read(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_objects_without_translations_have_an_error(tmp_path: Path) -> None:
     rows = form.read(chunk)
     assert isinstance(rows.texts[0], str)
     bad = [text for text in rows.texts if isinstance(text, RowError)]
-    found = [json.loads(line) for line in rows.written([RowError("no"), *bad]).splitlines()]
-    assert found == [
+    records = [json.loads(line) for line in rows.written([RowError("no"), *bad]).splitlines()]
+    assert records == [
         {"id": 1, "text": "a", "error": "no"},
         {"id": 2, "error": "no text under 'text'"},
         {"line": "no\ufffd", "error": "not valid UTF-8: convert the input, for example with iconv"},

@@ -44,8 +44,8 @@ def test_rows_get_columns_and_stay_in_order(source: Source) -> None:
     table = parquet.read_table(io.BytesIO(joined.getvalue()))
     assert table.column("id").to_pylist() == list(range(25))
     assert table.column("text").to_pylist() == TEXTS
-    wanted = [None if text == "7" else f"<{text or ''}>" for text in TEXTS]
-    assert table.column("translation").to_pylist() == wanted
+    expected = [None if text == "7" else f"<{text or ''}>" for text in TEXTS]
+    assert table.column("translation").to_pylist() == expected
     assert [text for text in table.column("error").to_pylist() if text] == ["no"]
     first: dict[str, Any] = table.to_pylist()[1]
     assert first["score"] == -1.0
@@ -69,8 +69,8 @@ def test_every_type_of_text_is_read(tmp_path: Path, kind: Any) -> None:
     source, form = Source(str(tmp_path), "a.parquet"), ParquetRowFormat("text", {})
     chunks = FileIndex(0, 0, "", form.cut(source, 2)).chunks(source)
     rows = [form.read(chunk) for chunk in chunks]
-    assert [text for one in rows for text in one.texts] == ["b", "a", "", "b"]
-    parts = [one.written([Translation("x", 1, "stop")] * len(one.texts)) for one in rows]
+    assert [text for chunk in rows for text in chunk.texts] == ["b", "a", "", "b"]
+    parts = [chunk.written([Translation("x", 1, "stop")] * len(chunk.texts)) for chunk in rows]
     joined = io.BytesIO()
     assert form.join(iter(parts), source, joined) == 4
     table = parquet.read_table(io.BytesIO(joined.getvalue()))

@@ -88,8 +88,8 @@ def test_a_text_that_crashes_the_server_does_not_fail_other_threads() -> None:
     with Translator(transport=FragileTransport(FAILING), retries=0) as translator:
         rows = RowTranslation(translator, {}, 10)
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(rows.translate, lists))
-    assert found == [[expected(text) for text in texts] for texts in lists]
+            translated = list(pool.map(rows.translate, lists))
+    assert translated == [[expected(text) for text in texts] for texts in lists]
 
 
 @pytest.mark.parametrize(

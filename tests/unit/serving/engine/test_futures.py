@@ -14,13 +14,16 @@ STEPS = ("cancel", "callback", "bad callback", "run", "result", "error", "read",
 
 
 def outcome_of(
-    future: Future[int] | PythonsFuture[int], step: str, number: int, told: list[tuple[int, bool]]
+    future: Future[int] | PythonsFuture[int],
+    step: str,
+    number: int,
+    callbacks: list[tuple[int, bool]],
 ) -> Any:
     """What a step returns or raises, and the state after it."""
 
     def tell(done: Any) -> None:
         assert done is future
-        told.append((number, done.cancelled()))
+        callbacks.append((number, done.cancelled()))
 
     def fail(_: Any) -> None:
         raise ValueError
@@ -36,17 +39,17 @@ def outcome_of(
         "error of": lambda: future.exception(0),
     }
     try:
-        found = steps[step]()
+        outcome = steps[step]()
     except (CancelledError, InvalidStateError, TimeoutError, KeyError) as error:
-        found = type(error)
-    found = str(found) if isinstance(found, KeyError) else found
-    return found, future.done(), future.cancelled(), future.running(), list(told)
+        outcome = type(error)
+    outcome = str(outcome) if isinstance(outcome, KeyError) else outcome
+    return outcome, future.done(), future.cancelled(), future.running(), list(callbacks)
 
 
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=12))
 def test_a_future_does_what_pythons_does(steps: list[str]) -> None:
     light, usual = Future[int](), PythonsFuture[int]()
-    told: tuple[list[tuple[int, bool]], list[tuple[int, bool]]] = ([], [])
+    callbacks: tuple[list[tuple[int, bool]], list[tuple[int, bool]]] = ([], [])
     ran = 0
     for number, step in enumerate(steps):
         ran += step == "run"
@@ -54,8 +57,8 @@ def test_a_future_does_what_pythons_does(steps: list[str]) -> None:
             continue  # Python's future allows it once
         if step in ("result", "error") and not usual.running():
             continue  # only after `set_running_or_notify_cancel`, as everywhere here
-        found = outcome_of(light, step, number, told[0])
-        assert found == outcome_of(usual, step, number, told[1])
+        outcome = outcome_of(light, step, number, callbacks[0])
+        assert outcome == outcome_of(usual, step, number, callbacks[1])
 
 
 def test_a_thread_may_wait_for_a_future() -> None:

@@ -63,7 +63,9 @@ def test_the_program_gets_its_settings_and_inherits_nothing_else(
     _, ignored, *others = err.split()
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Python ignores these; the caller of this test may ignore others.
-    assert not any(int(ignored, 16) >> (one - 1) & 1 for one in (signal.SIGPIPE, signal.SIGXFSZ))
+    assert not any(
+        int(ignored, 16) >> (number - 1) & 1 for number in (signal.SIGPIPE, signal.SIGXFSZ)
+    )
     assert others == ["3072", str(most_files), "0", "given", str(process.pid)]
     assert (tmp_path / "kept").read_text() == "kept\n"
 

@@ -48,16 +48,16 @@ def test_the_instruction_set_is_named(
     chosen: str | None, severity: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "choose_instruction_set", lambda: chosen)
-    found = diagnosis._native()
-    assert found.severity == severity
-    assert text in found.text
+    finding = diagnosis._native()
+    assert finding.severity == severity
+    assert text in finding.text
 
 
 def test_an_unusable_instruction_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_ISA", "sse9")
-    found = diagnosis._native()
-    assert found.severity == "missing"
-    assert found.text == "DRAGOMAN_ISA is 'sse9': give one of avx512vnni, avxvnni, avx2, neon, c"
+    finding = diagnosis._native()
+    assert finding.severity == "missing"
+    assert finding.text == "DRAGOMAN_ISA is 'sse9': give one of avx512vnni, avxvnni, avx2, neon, c"
 
 
 def test_the_relay_must_be_compiled() -> None:

@@ -160,9 +160,9 @@ def test_the_reported_minimum_of_memory_is_enough(random_bundle: Path) -> None:
         to_serve = ModelsToServe(bundles, memory_bytes=memory_bytes)
         return ServeOptions(None, http_port=0, grpc_port=0, metrics_port=0, to_serve=to_serve)
 
-    found = re.search(r"give at least (\d+)MB$", refusal(options(1)))
-    assert found is not None
-    least_bytes = int(found[1]) * 10**6
+    match = re.search(r"give at least (\d+)MB$", refusal(options(1)))
+    assert match is not None
+    least_bytes = int(match[1]) * 10**6
     assert refusal(options(least_bytes - 10**6))
     shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
     assert "the model 'en-de-fr' up to " in refusal(options(1, shipped))  # the largest one

@@ -97,19 +97,19 @@ def test_a_flood_of_lines_is_collapsed() -> None:
     for _ in range(100):
         os.write(out.log.descriptor, flood)
     took_s = time.monotonic() - begin_s
-    found = out.read_all()
-    assert found.startswith(ACCEPT)
-    assert found.count(b"\n") <= 10 + 2 * (took_s / REPORT_S + 2)
-    counted = sum(int(line.split()[0][1:]) for line in found.splitlines() if line[:1] == b"(")
-    assert counted + found.count(ACCEPT) == 100_000
+    output = out.read_all()
+    assert output.startswith(ACCEPT)
+    assert output.count(b"\n") <= 10 + 2 * (took_s / REPORT_S + 2)
+    counted = sum(int(line.split()[0][1:]) for line in output.splitlines() if line[:1] == b"(")
+    assert counted + output.count(ACCEPT) == 100_000
 
 
 def test_a_count_appears_while_the_run_continues() -> None:
     out = Out()
     os.write(out.log.descriptor, ACCEPT * 100)
-    found = b""
-    while b"more lines like" not in found:
-        found += os.read(out.reading, 1 << 16)
+    output = b""
+    while b"more lines like" not in output:
+        output += os.read(out.reading, 1 << 16)
     out.read_all()
 
 
@@ -119,10 +119,10 @@ def test_a_slow_stderr_blocks_no_process() -> None:
     os.write(out.log.descriptor, first)
     for _ in range(10_000):  # it is not read
         os.write(out.log.descriptor, os.urandom(2000).hex().encode() + b"\n")
-    found = out.read_all()
-    assert found.startswith(first)
-    assert b"bytes of the log were dropped" in found
-    assert len(found) < 30 << 20
+    output = out.read_all()
+    assert output.startswith(first)
+    assert b"bytes of the log were dropped" in output
+    assert len(output) < 30 << 20
 
 
 def test_a_closed_stderr_blocks_no_process() -> None:

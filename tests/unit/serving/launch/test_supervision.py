@@ -70,9 +70,9 @@ class Server:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    found: list[float] = []
-    monkeypatch.setattr(time, "sleep", found.append)
-    return found
+    delays_s: list[float] = []
+    monkeypatch.setattr(time, "sleep", delays_s.append)
+    return delays_s
 
 
 def run(server: Server, monkeypatch: pytest.MonkeyPatch, restart: bool = True) -> None:
@@ -86,8 +86,8 @@ def test_the_back_off_doubles_and_is_reset() -> None:
         [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 25.6]
     )
     runs = [3600.0, *[1.0] * 12, 0, 0, 1.0, 3600.0, 1.0]
-    found = [backoff.delay_s(ran_s) for ran_s in runs]
-    assert found == [0, *[0] * 10, 0.2, 0.2, 0.2, 0.4, 0.2, 0, 0]
+    delays_s = [backoff.delay_s(ran_s) for ran_s in runs]
+    assert delays_s == [0, *[0] * 10, 0.2, 0.2, 0.2, 0.4, 0.2, 0, 0]
 
 
 def test_a_crash_is_followed_by_an_immediate_restart(

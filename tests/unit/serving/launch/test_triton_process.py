@@ -22,9 +22,9 @@ def command_of(folder: Path, options: ServeOptions) -> list[str]:
 @pytest.mark.parametrize(("rate", "one_in"), [(0, 0), (0.01, 100), (0.3, 3), (1, 1)])
 def test_triton_traces_the_given_share(tmp_path: Path, rate: float, one_in: int) -> None:
     options = ServeOptions(tmp_path, tracing=TraceOptions("http://collector:4318", rate))
-    found = [word for word in command_of(tmp_path, options) if word.startswith("--trace")]
-    assert f"--trace-config=rate={one_in}" in found
-    assert "--trace-config=opentelemetry,url=http://collector:4318/v1/traces" in found
+    words = [word for word in command_of(tmp_path, options) if word.startswith("--trace")]
+    assert f"--trace-config=rate={one_in}" in words
+    assert "--trace-config=opentelemetry,url=http://collector:4318/v1/traces" in words
     assert not [word for word in command_of(tmp_path, ServeOptions(tmp_path)) if "trace-c" in word]
 
 

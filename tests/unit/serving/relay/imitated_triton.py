@@ -128,19 +128,19 @@ class Request:
 
     def response(self) -> Response:
         """The next response; with the last one the request must be released."""
-        found = self.responses.get(timeout=_WAIT_S)
+        response = self.responses.get(timeout=_WAIT_S)
         deadline = time.monotonic() + _WAIT_S
-        while found.flags == FINAL and self.structure.released == 0:
+        while response.flags == FINAL and self.structure.released == 0:
             assert time.monotonic() < deadline, "a request is not released"
             time.sleep(0.001)
-        return found
+        return response
 
     def failure(self) -> tuple[int, str]:
         """Code and message of the last response."""
-        found = self.response()
-        assert (found.flags, self.structure.released) == (FINAL, 1)
-        assert found.error is not None
-        return found.error
+        response = self.response()
+        assert (response.flags, self.structure.released) == (FINAL, 1)
+        assert response.error is not None
+        return response.error
 
     def _parameter(self, name: str, value: Any) -> Parameter:
         kind = _KINDS.index(type(value)) if type(value) in _KINDS else len(_KINDS)
@@ -211,15 +211,15 @@ class Triton:
     def take_largest_array(self) -> int:
         """Bytes of the largest array that the relay has grown since the last call."""
         largest = ctypes.c_size_t.in_dll(self._library, "largest_array")
-        found, largest.value = largest.value, 0
-        return found
+        size, largest.value = largest.value, 0
+        return size
 
     def _error(self, pointer: Any) -> tuple[int, str] | None:
         if not pointer:
             return None
-        found = pointer.contents.code, pointer.contents.message.decode()
+        error = pointer.contents.code, pointer.contents.message.decode()
         self._library.TRITONSERVER_ErrorDelete(pointer)
-        return found
+        return error
 
     def _respond(self, request: int, flags: int, error: Any, count: int, outputs: Any) -> None:
         self._requests[request].responses.put(

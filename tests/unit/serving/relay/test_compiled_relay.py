@@ -89,8 +89,8 @@ class Engine:
         self._frames = self.connection.frames()
 
     def receive(self, kind: Kind) -> bytes:
-        found, body = next(self._frames)
-        assert found is kind
+        received, body = next(self._frames)
+        assert received is kind
         return body
 
     def take(self) -> Frame:
@@ -219,16 +219,16 @@ def test_requests_are_sent_completely(triton: Triton, engine: Engine) -> None:
 def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> None:
     first, second = asked(), asked()
     triton.execute(first, second)
-    one, two = engine.take().number, engine.take().number
+    first_number, second_number = engine.take().number, engine.take().number
     outputs = (
         Tensor.of("text_output", DataType.BYTES, (1, 2), ["Ä".encode(), b"b\0"]),
         Tensor.of("output_tokens", DataType.INT32, (1, 2), [1, 2]),
     )
     engine.send(
         Answer(99, outputs).pack(),  # of an unknown request
-        Answer(two, outputs[:1], last=False).pack(),
-        Answer(one, outputs).pack(),
-        Failure(two, ErrorCode.INVALID_ARG, "too grün", '{"kind":"made_up"}').pack(),
+        Answer(second_number, outputs[:1], last=False).pack(),
+        Answer(first_number, outputs).pack(),
+        Failure(second_number, ErrorCode.INVALID_ARG, "too grün", '{"kind":"made_up"}').pack(),
     )
     response = first.response()
     assert (response.flags, response.error, response.outputs) == (FINAL, None, outputs)
@@ -237,8 +237,11 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
     assert second.failure() == (ErrorCode.INVALID_ARG, 'too grün {"kind":"made_up"}')
     third = asked()  # which reuses the slot of the second one
     triton.execute(third)
-    three = engine.take().number
-    engine.send(Failure(two, ErrorCode.INTERNAL, "late").pack(), Answer(three, outputs).pack())
+    third_number = engine.take().number
+    engine.send(
+        Failure(second_number, ErrorCode.INTERNAL, "late").pack(),
+        Answer(third_number, outputs).pack(),
+    )
     assert third.response().outputs == outputs
     assert second.responses.empty()
     assert second.structure.released == first.structure.released == 1

@@ -26,9 +26,9 @@ def test_a_waiting_worker_continues_when_the_busy_one_is_done() -> None:
     shared = dispatcher(lone_rows=4)
     shared.add([job()], Turns())
     shared.decide(0, 0)
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     takers = [
-        threading.Thread(target=lambda w=w: found.append(shared.decide(w, 0))) for w in (1, 0)
+        threading.Thread(target=lambda w=w: decisions.append(shared.decide(w, 0))) for w in (1, 0)
     ]
     shared.add([job()], Turns())
     for taker in takers:
@@ -37,8 +37,8 @@ def test_a_waiting_worker_continues_when_the_busy_one_is_done() -> None:
     shared.close()
     for taker in takers:
         taker.join(30)
-    assert sorted(len(decision.joining) for decision in found) == [0, 1]
-    assert sorted(decision.ends for decision in found) == [False, True]
+    assert sorted(len(decision.joining) for decision in decisions) == [0, 1]
+    assert sorted(decision.ends for decision in decisions) == [False, True]
 
 
 def test_an_idle_worker_returns_after_a_timeout_or_an_arrival() -> None:
@@ -46,10 +46,10 @@ def test_an_idle_worker_returns_after_a_timeout_or_an_arrival() -> None:
     assert dispatcher(idle_s=0.05).decide(0, 0) == Decision(waits=True)
     assert time.monotonic() - begin_s >= 0.05
     shared = dispatcher(idle_s=60)
-    found: list[Decision] = []
-    worker = threading.Thread(target=lambda: found.append(shared.decide(0, 0)))
+    decisions: list[Decision] = []
+    worker = threading.Thread(target=lambda: decisions.append(shared.decide(0, 0)))
     worker.start()
     time.sleep(0.05)
     shared.add([job()], Turns())
     worker.join(30)
-    assert len(found[0].joining) == 1
+    assert len(decisions[0].joining) == 1

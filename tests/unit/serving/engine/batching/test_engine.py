@@ -78,9 +78,9 @@ def test_sentences_of_all_lengths_resolve_their_futures(engine: Engine) -> None:
         sentence(*(generator.randint(10, 90) for _ in range(generator.randint(1, 30))))
         for _ in range(20)
     ]
-    for asked, found in zip(sentences, results(engine, sentences), strict=True):
-        assert found.ids == asked.src_ids
-        assert found.complete
+    for source, hypothesis in zip(sentences, results(engine, sentences), strict=True):
+        assert hypothesis.ids == source.src_ids
+        assert hypothesis.complete
 
 
 def test_the_cache_grows_with_the_sentence(engine: Engine) -> None:
@@ -98,14 +98,14 @@ def test_widths_and_limits_may_differ_in_flight(engine: Engine, session: CopySes
         ]
     )
     session.gate.set()
-    found = [future.result(WAIT_S) for future in futures]
-    assert [h.ids for h in found] == [(11, 12, 13), (21, 22), (31,)]
-    assert [h.complete for h in found] == [True, False, True]
+    hypotheses = [future.result(WAIT_S) for future in futures]
+    assert [h.ids for h in hypotheses] == [(11, 12, 13), (21, 22), (31,)]
+    assert [h.complete for h in hypotheses] == [True, False, True]
 
 
 def test_rows_in_flight_stay_within_the_limit(engine: Engine, session: CopySession) -> None:
-    found = results(engine, [sentence(10, 11, 12) for _ in range(20)])
-    assert all(h.ids == (10, 11, 12) for h in found)
+    hypotheses = results(engine, [sentence(10, 11, 12) for _ in range(20)])
+    assert all(h.ids == (10, 11, 12) for h in hypotheses)
     assert max(session.rows) <= 8
 
 
@@ -130,9 +130,9 @@ def test_workers_share_the_rows() -> None:
     futures = engine.submit([sentence(10, *[11] * length) for length in range(8)])
     wait_for(lambda: engine.rows == 8)
     sessions.gate.set()
-    found = [future.result(WAIT_S) for future in futures]
+    hypotheses = [future.result(WAIT_S) for future in futures]
     engine.close()
-    assert sorted(len(h.ids) for h in found) == list(range(1, 9))
+    assert sorted(len(h.ids) for h in hypotheses) == list(range(1, 9))
     assert max(sessions.rows) <= 4
 
 
@@ -190,11 +190,11 @@ def test_higher_priority_runs_first(engine: Engine, session: CopySession) -> Non
 def test_progress_grows_up_to_the_answer(engine: Engine) -> None:
     reports: list[tuple[int, ...]] = []
     beams: list[tuple[int, ...]] = []
-    asked = [
+    batch = [
         sentence(11, 12, 13),
         sentence(21, 22, 23, options=SearchOptions(4, 0.6)),
     ]
-    greedy, beam = (f.result(WAIT_S) for f in engine.submit(asked, [reports.append, beams.append]))
+    greedy, beam = (f.result(WAIT_S) for f in engine.submit(batch, [reports.append, beams.append]))
     assert reports == [(11,), (11, 12), (11, 12, 13), (11, 12, 13)]
     assert all(beam.ids[: len(report)] == report for report in beams)
     assert [len(report) for report in beams] == sorted(len(report) for report in beams)
@@ -205,13 +205,13 @@ def test_progress_grows_up_to_the_answer(engine: Engine) -> None:
 def test_a_broken_engine_fails_all_requests_and_reports_it(
     session: CopySession, failure: BaseException
 ) -> None:
-    told = threading.Event()
+    reported = threading.Event()
     engine = Engine(
         Sessions(session),
         SPECIAL_IDS,
         workers=2,
         limits=BatchLimits(rows=2),
-        on_failure=lambda _error: told.set(),
+        on_failure=lambda _error: reported.set(),
     )
     session.gate.clear()
     futures = engine.submit([sentence(10, 11)] * 9)
@@ -221,7 +221,7 @@ def test_a_broken_engine_fails_all_requests_and_reports_it(
     for future in futures:
         with pytest.raises(EngineFailure, match=type(failure).__name__):
             future.result(WAIT_S)
-    assert told.wait(WAIT_S)
+    assert reported.wait(WAIT_S)
     with pytest.raises(EngineFailure):
         engine.submit([sentence(10)])
     engine.close()
@@ -332,7 +332,9 @@ class PlannedRunner(OnnxRunner):
         super().__init__(bundle, manifest, *more)
         lengths = self.target_capacities
         settings = PlanSettings(max_rows=ROWS, cache_tokens=lengths)
-        self.plans = {(one.graph, one.cache_tokens): one for one in requests(manifest, settings)}
+        self.plans = {
+            (plan.graph, plan.cache_tokens): plan for plan in requests(manifest, settings)
+        }
 
     def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
         key = (graph, tensors["past_key_0"].shape[2] if graph == "decoder" else None)
@@ -364,39 +366,42 @@ class UnplannedRunner(OnnxRunner):
     pads_steps = True
 
 
-def oracle(model: Transformer, sentence: Sentence, asked: Options) -> list[Hypothesis]:
+def oracle(model: Transformer, sentence: Sentence, drawn: Options) -> list[Hypothesis]:
     """All results of the oracle, best first."""
-    asked = replace(asked, hypotheses=sentence.options.hypotheses)
-    return search(model, [sentence.src_ids], [sentence.max_tokens], asked)[0]
+    drawn = replace(drawn, hypotheses=sentence.options.hypotheses)
+    return search(model, [sentence.src_ids], [sentence.max_tokens], drawn)[0]
 
 
-def ids_of(found: Hypothesis) -> list[tuple[tuple[int, ...], bool]]:
-    return [(one.ids, one.complete) for one in (found, *found.others)]
+def ids_of(best: Hypothesis) -> list[tuple[tuple[int, ...], bool]]:
+    return [(hypothesis.ids, hypothesis.complete) for hypothesis in (best, *best.others)]
 
 
-def assert_right(found: Hypothesis, sentence: Sentence, model: Transformer, asked: Options) -> None:
+def assert_right(
+    hypothesis: Hypothesis, sentence: Sentence, model: Transformer, drawn: Options
+) -> None:
     """The results are the oracle's, or, if scores are equal except for rounding, as good."""
-    right = oracle(model, sentence, asked)
-    if not agree(found, right, asked):
-        alike = (oracle(perturbed(model, seed), sentence, asked) for seed in range(20))
-        assert any(agree(found, one, asked) for one in alike), (found, right)
+    right = oracle(model, sentence, drawn)
+    if not agree(hypothesis, right, drawn):
+        alike = (oracle(perturbed(model, seed), sentence, drawn) for seed in range(20))
+        assert any(agree(hypothesis, expected, drawn) for expected in alike), (hypothesis, right)
 
 
-def agree(found: Hypothesis, right: Sequence[Hypothesis], asked: Options) -> bool:
+def agree(hypothesis: Hypothesis, right: Sequence[Hypothesis], drawn: Options) -> bool:
     """Whether the best one is the oracle's, and the others too, in an order that ties may
     change."""
     best, *others = right
-    others += [others[-1] if others else best] * len(found.others)  # repeat the last if too few
-    if (found.ids, found.complete) != (best.ids, best.complete):
+    # Repeat the last if there are too few.
+    others += [others[-1] if others else best] * len(hypothesis.others)
+    if (hypothesis.ids, hypothesis.complete) != (best.ids, best.complete):
         return False
-    if found.log_prob is not None and found.log_prob != near(best.log_prob):
+    if hypothesis.log_prob is not None and hypothesis.log_prob != near(best.log_prob):
         return False
-    for other, of_rank in zip(found.others, others, strict=False):
+    for other, of_rank in zip(hypothesis.others, others, strict=False):
         # With and without the term completed, the same tokens may occur twice.
-        scores = [one.log_prob for one in (best, *others) if one.ids == other.ids]
+        scores = [candidate.log_prob for candidate in (best, *others) if candidate.ids == other.ids]
         if not any(other.log_prob == near(score) for score in scores):
             return False
-        if other.score(asked.alpha) != near(of_rank.score(asked.alpha)):
+        if other.score(drawn.alpha) != near(of_rank.score(drawn.alpha)):
             return False
     return True
 
@@ -419,10 +424,10 @@ def perturbed(model: Transformer, seed: int) -> Transformer:
 
 @st.composite
 def sentences(draw: st.DrawFn) -> tuple[Sentence, Options]:
-    asked = draw(options)
+    drawn = draw(options)
     src_ids = tuple(draw(st.lists(st.integers(6, 319), min_size=2, max_size=20)))
     most = draw(st.integers(1, 24))
-    return Sentence(src_ids, most, search_options(asked), draw(st.integers(0, 2))), asked
+    return Sentence(src_ids, most, search_options(drawn), draw(st.integers(0, 2))), drawn
 
 
 arrivals = st.lists(
@@ -452,14 +457,14 @@ def test_no_result_depends_on_other_sentences_in_flight(
         if given_up:
             future.cancel()
     together = [None if f.cancelled() else f.result(WAIT_S) for f in futures]
-    for ((sentence, asked), _, _), found in zip(arrivals, together, strict=True):
-        if found is None:
+    for ((sentence, drawn), _, _), hypothesis in zip(arrivals, together, strict=True):
+        if hypothesis is None:
             continue
         (alone,) = results(bundle_engine, [sentence])
-        assert ids_of(alone) == ids_of(found)
-        assert len(found.others) + 1 == sentence.options.hypotheses
+        assert ids_of(alone) == ids_of(hypothesis)
+        assert len(hypothesis.others) + 1 == sentence.options.hypotheses
         if is_exact:
-            assert_right(found, sentence, right, asked)
+            assert_right(hypothesis, sentence, right, drawn)
     wait_for(lambda: bundle_engine.rows == 0)
 
 
@@ -474,7 +479,7 @@ def test_a_device_gets_no_more_rows_than_may_be_in_flight(
     network = DeviceNetwork(manifest, runner, memory)
     engine = Engine(network, manifest.special_ids, limits=BatchLimits(rows=ROWS))
     generator = random.Random(0)
-    asked = [
+    batch = [
         Sentence(
             tuple(generator.randint(6, 319) for _ in range(generator.randint(2, 40))),
             generator.randint(1, 40),
@@ -482,10 +487,10 @@ def test_a_device_gets_no_more_rows_than_may_be_in_flight(
         )
         for _ in range(120)
     ]
-    futures = [future for part in asked for future in engine.submit([part])]
-    found = [future.result(WAIT_S) for future in futures]
+    futures = [future for part in batch for future in engine.submit([part])]
+    hypotheses = [future.result(WAIT_S) for future in futures]
     engine.close()
-    for sentence, hypothesis in list(zip(asked, found, strict=True))[::8]:
+    for sentence, hypothesis in list(zip(batch, hypotheses, strict=True))[::8]:
         assert hypothesis.ids == oracle(model, sentence, Options(width, 0.6))[0].ids
     if isinstance(runner, PaddedRunner):
         few = {padded_count(slots, ROWS // width) * width for slots in range(1, ROWS // width + 1)}

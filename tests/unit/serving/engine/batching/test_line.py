@@ -73,19 +73,19 @@ def test_every_item_is_taken_once_and_in_its_requests_order(
 ) -> None:
     line: Line[tuple[int, int]] = Line()
     turns = [Turns() for _ in range(5)]
-    found: list[tuple[int, int]] = []
+    order: list[tuple[int, int]] = []
     works = [work for _, work in additions]
     for number, (request, work) in enumerate(additions):
         line.add((request, number), turns[request], work)
         if line and chance.random() < 0.3:
-            found.append(line.take())
-    left = sum(works) - sum(works[number] for _, number in found)
+            order.append(line.take())
+    left = sum(works) - sum(works[number] for _, number in order)
     assert line.work_ahead(len(additions)) == left
     while line:
-        found.append(line.take())
-    assert sorted(found, key=lambda item: item[1]) == [
+        order.append(line.take())
+    assert sorted(order, key=lambda item: item[1]) == [
         (request, number) for number, (request, _) in enumerate(additions)
     ]
     for request in range(5):
-        numbers = [number for which, number in found if which == request]
+        numbers = [number for which, number in order if which == request]
         assert numbers == sorted(numbers)

@@ -44,7 +44,7 @@ class Replay:
                 refusal = self.scheduler.line.reserve(Arrival(**event["arrival"]), pace, turns)
                 return _told(refusal)
             case "add":
-                arrivals = [_job(*one[1:]) for one in event["sentences"]]
+                arrivals = [_job(*sentence[1:]) for sentence in event["sentences"]]
                 self.jobs += arrivals
                 return _told(self.scheduler.add(arrivals, self.turns[event["request"]]))
             case "release":
@@ -56,8 +56,8 @@ class Replay:
                 return self.numbers(gone)
             case "decide":
                 needed = pace if self.scheduler.needs_pace(event["rows"]) else None
-                asked = event["worker"], event["rows"], event["now_s"], needed
-                return self.as_recorded(self.scheduler.decide(*asked))
+                arguments = event["worker"], event["rows"], event["now_s"], needed
+                return self.as_recorded(self.scheduler.decide(*arguments))
             case _:
                 return self.scheduler.line.close()
 
@@ -65,10 +65,10 @@ class Replay:
         return [self.jobs.index(job) for job in jobs]
 
     def as_recorded(self, decision: Decision) -> dict[str, Any]:
-        found = {name: value for name, value in vars(decision).items() if value}
+        fields = {name: value for name, value in vars(decision).items() if value}
         return {
             name: self.numbers(value) if isinstance(value, tuple) else value
-            for name, value in found.items()
+            for name, value in fields.items()
         }
 
 
@@ -87,8 +87,8 @@ def test_recorded_events_give_the_recorded_decisions(record: dict[str, Any]) -> 
     for event in record["events"]:
         assert replay.outcome(event) == event.get("outcome"), event
     running = {number for e in record["events"] for number in _joining(e)}
-    found = {n for n, job in enumerate(replay.jobs) if job.state is State.RUNNING}
-    assert found == running
+    in_flight = {n for n, job in enumerate(replay.jobs) if job.state is State.RUNNING}
+    assert in_flight == running
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_recorded_events_give_the_recorded_decisions(record: dict[str, Any]) -> 
     ],
 )
 def test_other_numbers_give_other_decisions(tuning: Tuning) -> None:
-    found = []
+    equal = []
     for record in RECORDS:
         replay = Replay(record["lone_rows"], tuning)
-        found += [replay.outcome(event) == event.get("outcome") for event in record["events"]]
-    assert not all(found)
+        equal += [replay.outcome(event) == event.get("outcome") for event in record["events"]]
+    assert not all(equal)
 
 
 def _joining(event: Event) -> list[int]:

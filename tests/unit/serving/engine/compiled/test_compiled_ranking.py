@@ -11,7 +11,7 @@ from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 def test_probabilities_add_up(columns: int) -> None:
     wide = np.random.default_rng(1).normal(0, 8, (3, columns + 5)).astype(np.float32)
     logits = wide[:, :columns]  # the stride of its rows exceeds their length
-    found = log_softmax(logits)
+    log_probs = log_softmax(logits)
     right = logits - np.log(np.exp(logits.astype(np.float64)).sum(axis=1, keepdims=True))
-    assert np.allclose(found, right, atol=1e-4)
-    assert np.exp(found.astype(np.float64)).sum(axis=1) == pytest.approx(1.0, abs=1e-4)
+    assert np.allclose(log_probs, right, atol=1e-4)
+    assert np.exp(log_probs.astype(np.float64)).sum(axis=1) == pytest.approx(1.0, abs=1e-4)

@@ -80,49 +80,49 @@ def plans(
     """Sentences with equal searches that join after this many steps, and their options."""
     width = draw(st.integers(1, 5))
     searches = draw(st.integers(1, width))
-    found = []
+    plan = []
     for _ in range(draw(st.integers(1, 7))):
-        asked = replace(draw(options), beam_width=width)
+        drawn = replace(draw(options), beam_width=width)
         if width > 1:
-            asked = replace(asked, sampling=False)
+            drawn = replace(drawn, sampling=False)
         # Options that multiply scores make their sums inexact.
-        asked = replace(asked, repetition_penalty=1.0, hypotheses=min(asked.hypotheses, width))
+        drawn = replace(drawn, repetition_penalty=1.0, hypotheses=min(drawn.hypotheses, width))
         limit, alternatives = draw(st.integers(1, 20)), range(0)
         if searches > 1:
-            asked = replace(asked, hypotheses=searches)
-            first, limit = draw(st.integers(0, width - searches)), limit + len(asked.prefix)
+            drawn = replace(drawn, hypotheses=searches)
+            first, limit = draw(st.integers(0, width - searches)), limit + len(drawn.prefix)
             alternatives = range(first, first + searches)
-        engine_options = replace(search_options(asked), alternatives=alternatives)
+        engine_options = replace(search_options(drawn), alternatives=alternatives)
         sentence = Sentence((1,), limit, engine_options)
-        found.append((draw(st.integers(0, 6)), sentence, asked))
-    return found
+        plan.append((draw(st.integers(0, 6)), sentence, drawn))
+    return plan
 
 
-def oracle(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hypothesis]:
+def oracle(seed: int, index: int, sentence: Sentence, drawn: Options) -> list[Hypothesis]:
     """Results of the oracle's search on the same scores."""
-    search = (_sample if asked.sampling else _beam)(sentence.max_tokens, asked)
+    search = (_sample if drawn.sampling else _beam)(sentence.max_tokens, drawn)
     live = next(search)
     while True:
-        scores = np.array([scores_after(seed, index, one.ids) for one in live])
+        scores = np.array([scores_after(seed, index, hypothesis.ids) for hypothesis in live])
         try:
             live = search.send(torch.from_numpy(scores))
         except StopIteration as done:
-            found: list[Hypothesis] = done.value
-            return found
+            hypotheses: list[Hypothesis] = done.value
+            return hypotheses
 
 
-def alternatives_of(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hypothesis]:
+def alternatives_of(seed: int, index: int, sentence: Sentence, drawn: Options) -> list[Hypothesis]:
     """The oracle's results for the most probable tokens at a position, one after the other."""
     ranks = sentence.options.alternatives
-    to_position = replace(sentence, max_tokens=len(asked.prefix) + 1)
-    begun = oracle(seed, index, to_position, replace(asked, hypotheses=ranks.stop))
-    continued = replace(asked, not_first=frozenset(), hypotheses=1)
+    to_position = replace(sentence, max_tokens=len(drawn.prefix) + 1)
+    begun = oracle(seed, index, to_position, replace(drawn, hypotheses=ranks.stop))
+    continued = replace(drawn, not_first=frozenset(), hypotheses=1)
     begun = (begun + begun[-1:] * ranks.stop)[ranks.start : ranks.stop]
     return [
-        one
-        if one.complete or len(one.ids) in (len(asked.prefix), sentence.max_tokens)
-        else oracle(seed, index, sentence, replace(continued, prefix=one.ids))[0]
-        for one in begun
+        hypothesis
+        if hypothesis.complete or len(hypothesis.ids) in (len(drawn.prefix), sentence.max_tokens)
+        else oracle(seed, index, sentence, replace(continued, prefix=hypothesis.ids))[0]
+        for hypothesis in begun
     ]
 
 
@@ -134,13 +134,13 @@ def run(
     width = options.rows
     searches = NativeSearches(options.beam_width, END_ID, VOCAB, options.searches)
     ranking = RandomScores(seed, unit)
-    found: dict[int, list[Hypothesis]] = {}
+    hypotheses: dict[int, list[Hypothesis]] = {}
     certain: dict[int, list[tuple[int, ...]]] = {index: [] for index in range(len(plan))}
     slots: list[int] = []
     waiting = list(enumerate(plan))
     for step in range(STEPS):
         joining = [(index, entry[1]) for index, entry in waiting if entry[0] <= step]
-        waiting = [one for one in waiting if one[1][0] > step]
+        waiting = [arrival for arrival in waiting if arrival[1][0] > step]
         if joining:
             searches.join([sentence for _, sentence in joining])
         for index, _ in joining:
@@ -158,8 +158,8 @@ def run(
         for slot, index in enumerate(slots):
             certain[index].append(searches.certain(slot))
             if slot in advance.done:
-                wanted = plan[index][1].options.hypotheses
-                found[index] = [searches.result(slot), *searches.next_best(slot, wanted - 1)]
+                count = plan[index][1].options.hypotheses
+                hypotheses[index] = [searches.result(slot), *searches.next_best(slot, count - 1)]
             for row in range(slot * width, (slot + 1) * width):
                 _, ids = ranking.tokens[row]
                 ranking.tokens[row] = (index, (*ids, int(advance.tokens[row])))
@@ -169,17 +169,17 @@ def run(
             slots.pop()
             ranking.move(len(slots), slot, width)
     assert not slots
-    for index, (best, *_) in found.items():
+    for index, (best, *_) in hypotheses.items():
         reports = certain[index]
         assert all(best.ids[: len(report)] == report for report in reports)
         assert [len(report) for report in reports] == sorted(len(report) for report in reports)
-    return found
+    return hypotheses
 
 
-def as_seen(found: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
+def as_seen(hypotheses: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
     """Tokens and scores of this many results; the last one is repeated if there are fewer."""
-    found = (found + found[-1:] * count)[:count]
-    return [(one.ids, one.complete, one.log_prob) for one in found]
+    hypotheses = (hypotheses + hypotheses[-1:] * count)[:count]
+    return [(hypothesis.ids, hypothesis.complete, hypothesis.log_prob) for hypothesis in hypotheses]
 
 
 @given(plans(), st.integers(0, 1000))
@@ -187,14 +187,14 @@ def test_searches_give_the_same_results_as_the_oracle(
     plan: list[tuple[int, Sentence, Options]], seed: int
 ) -> None:
     """Other sentences join and leave during the search, and many scores are equal."""
-    found = run(plan, seed)
-    for index, (_, sentence, asked) in enumerate(plan):
+    hypotheses = run(plan, seed)
+    for index, (_, sentence, drawn) in enumerate(plan):
         find = alternatives_of if sentence.options.alternatives else oracle
-        right = find(seed, index, sentence, asked)
+        right = find(seed, index, sentence, drawn)
         count = sentence.options.hypotheses
-        seen, expected = as_seen(found[index], count), as_seen(right, count)
-        if found[index][0].log_prob is None:  # plain greedy search computes no scores
-            seen, expected = [one[:2] for one in seen], [one[:2] for one in expected]
+        seen, expected = as_seen(hypotheses[index], count), as_seen(right, count)
+        if hypotheses[index][0].log_prob is None:  # plain greedy search computes no scores
+            seen, expected = [triple[:2] for triple in seen], [triple[:2] for triple in expected]
         assert seen == expected
 
 
@@ -202,12 +202,12 @@ def test_searches_give_the_same_results_as_the_oracle(
 def test_only_the_first_token_after_the_prefix_may_be_forbidden(
     plan: list[tuple[int, Sentence, Options]], seed: int
 ) -> None:
-    for index, found in run(plan, seed).items():
-        asked = plan[index][2]
-        length = len(asked.prefix)
-        for one in found:
-            tokens = (*one.ids, END_ID) if one.complete else one.ids
-            assert asked.not_first.isdisjoint(tokens[length : length + 1])
+    for index, hypotheses in run(plan, seed).items():
+        drawn = plan[index][2]
+        length = len(drawn.prefix)
+        for hypothesis in hypotheses:
+            tokens = (*hypothesis.ids, END_ID) if hypothesis.complete else hypothesis.ids
+            assert drawn.not_first.isdisjoint(tokens[length : length + 1])
 
 
 def test_a_token_that_must_not_be_first_may_come_later() -> None:
@@ -215,9 +215,9 @@ def test_a_token_that_must_not_be_first_may_come_later() -> None:
     for seed in range(20):
         free = Options(4, prefix=(9,), pieces=PIECES)
         (without,) = run([(0, Sentence((1,), 9, search_options(free)), free)], seed).values()
-        asked = replace(free, not_first=frozenset(without[0].ids[1:2]))
-        (found,) = run([(0, Sentence((1,), 9, search_options(asked)), asked)], seed).values()
-        later += not asked.not_first.isdisjoint(found[0].ids[2:])
+        drawn = replace(free, not_first=frozenset(without[0].ids[1:2]))
+        (hypotheses,) = run([(0, Sentence((1,), 9, search_options(drawn)), drawn)], seed).values()
+        later += not drawn.not_first.isdisjoint(hypotheses[0].ids[2:])
     assert later
 
 
@@ -227,13 +227,13 @@ def test_every_instruction_set_finds_the_same(
     plan: list[tuple[int, Sentence, Options]], seed: int
 ) -> None:
     """Tokens and bits of scores."""
-    found = []
+    outcomes = []
     for name in library.usable_instruction_sets():
         loaded = library.Library(library._path(name))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(compiled_searches, "load", lambda loaded=loaded: loaded)
-            found.append(run(plan, seed, unit=0.37))
-    assert all(one == found[0] for one in found)
+            outcomes.append(run(plan, seed, unit=0.37))
+    assert all(outcome == outcomes[0] for outcome in outcomes)
 
 
 @pytest.mark.parametrize("width", [1, 4, 512])

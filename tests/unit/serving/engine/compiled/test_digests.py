@@ -56,14 +56,16 @@ def test_an_emulated_arm_cpu_gives_the_same_results(name: str, tmp_path: Path) -
     right = digests.read()
     for case in ("greedy", "beam 4", "sampling"):
         sentences = digests.read_sentences(digests.CASES[case], EMULATED)
-        found = digests.digests(_decode(command, sentences, tmp_path))
-        assert found == right[case][: EMULATED // digests.BLOCK]
+        hashes = digests.digests(_decode(command, sentences, tmp_path))
+        assert hashes == right[case][: EMULATED // digests.BLOCK]
 
 
 def _compile(name: str, folder: Path) -> Path:
     """A program without shared libraries, for aarch64."""
     (library,) = (
-        one for one in extensions("aarch64", "ziglang") if one.name.endswith(f"_kernels_{name}")
+        extension
+        for extension in extensions("aarch64", "ziglang")
+        if extension.name.endswith(f"_kernels_{name}")
     )
     program = folder / "decode"
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static"]
@@ -93,9 +95,9 @@ def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list
     width, constraints = sentences[0].options.beam_width, sentences[0].options.constraints
     words: list[object] = [width, ids.begin, ids.end]
     if constraints is not None:
-        one = digests.SAMPLING
+        sampling = digests.SAMPLING
         _random_numbers(sentences).tofile(folder / "numbers")
-        words += ["numbers", one.temperature, one.top_k, one.top_p]
+        words += ["numbers", sampling.temperature, sampling.top_k, sampling.top_p]
     done = subprocess.run(
         [*command, "weights", "sources", *map(str, words)],
         cwd=folder,
@@ -103,7 +105,9 @@ def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list
         text=True,
         check=True,
     )
-    lines = sorted((line.split() for line in done.stdout.splitlines()), key=lambda one: int(one[0]))
+    lines = sorted(
+        (line.split() for line in done.stdout.splitlines()), key=lambda fields: int(fields[0])
+    )
     is_scored = width > 1 or constraints is not None
     return [
         Hypothesis(

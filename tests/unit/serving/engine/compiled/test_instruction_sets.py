@@ -34,12 +34,14 @@ def digest(bundle: Path) -> str:
     sources = np.random.default_rng(5).integers(6, 300, (12, 14)).tolist()
     sentences = [Sentence(tuple(ids), 30, options) for ids in sources]
     engine = Engine(network, manifest.special_ids, workers=2)
-    found = [future.result() for future in engine.submit(sentences)]
+    hypotheses = [future.result() for future in engine.submit(sentences)]
     engine.close()
-    for one in (each for first in found for each in (first, *first.others)):
-        digest.update(repr((one.ids, one.log_prob, one.token_log_probs)).encode())
-        assert one.attention is not None
-        digest.update(one.attention.tobytes())
+    for hypothesis in (each for first in hypotheses for each in (first, *first.others)):
+        digest.update(
+            repr((hypothesis.ids, hypothesis.log_prob, hypothesis.token_log_probs)).encode()
+        )
+        assert hypothesis.attention is not None
+        digest.update(hypothesis.attention.tobytes())
     scoring = NativeScoring(network, manifest.special_ids, HEADS)
     pairs = [Pair(tuple(ids), tuple(ids[::-1]), attention=True) for ids in sources]
     for scored in scoring.run(pairs):

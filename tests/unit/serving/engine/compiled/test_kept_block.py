@@ -271,16 +271,16 @@ def test_two_processes_may_make_it_concurrently(tmp_path: Path) -> None:
 def test_each_bundle_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    one, other = user_folder(tmp_path / "one"), user_folder(tmp_path / "other")
-    assert one is not None
+    folder, other = user_folder(tmp_path / "one"), user_folder(tmp_path / "other")
+    assert folder is not None
     assert other is not None
-    assert one != other
-    assert one == user_folder(tmp_path / "other" / ".." / "one")
-    assert one.parent == other.parent == tmp_path / "cache" / "dragoman"
+    assert folder != other
+    assert folder == user_folder(tmp_path / "other" / ".." / "one")
+    assert folder.parent == other.parent == tmp_path / "cache" / "dragoman"
     for elsewhere in ("relative/cache", ""):
         monkeypatch.setenv("XDG_CACHE_HOME", elsewhere)
-        found = user_folder(tmp_path / "one")
-        assert found == tmp_path / "home" / ".cache" / "dragoman" / one.name
+        default = user_folder(tmp_path / "one")
+        assert default == tmp_path / "home" / ".cache" / "dragoman" / folder.name
 
 
 def test_a_user_without_a_home_has_no_folder(

@@ -76,12 +76,12 @@ def native_scores(network: NativeNetwork, vocab_size: int, chosen: Sequence[int]
     """Logits [steps, R, V] of some of the sentences, after random tokens."""
     decoding = begin(network)
     decoding.join(sentences(vocab_size, chosen))
-    found = []
+    scores = []
     for tokens in forced_tokens(vocab_size, chosen):
         decoding.ids[:] = tokens
         decoding.step()
-        found.append(decoding.scores.copy())
-    return np.array(found)
+        scores.append(decoding.scores.copy())
+    return np.array(scores)
 
 
 def onnx_scores(session: OnnxSession, vocab_size: int, chosen: Sequence[int]) -> Floats:
@@ -89,22 +89,22 @@ def onnx_scores(session: OnnxSession, vocab_size: int, chosen: Sequence[int]) ->
     lengths = LENGTHS[list(chosen)]
     cache = Cache(session.cache_shape, 1, 8)
     cache.join(session.encode(source(vocab_size)[list(chosen)], lengths), lengths)
-    found = []
+    scores = []
     for position, tokens in enumerate(forced_tokens(vocab_size, chosen)):
         cache.fit(position + 1)
         logits = session.step(cache, tokens, np.full(len(chosen), position))
-        found.append(logits.copy())
-    return np.array(found)
+        scores.append(logits.copy())
+    return np.array(scores)
 
 
 def test_results_equal_those_of_onnx_runtime(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     vocab_size = manifest.dimensions.vocab_size
     right = onnx_scores(OnnxSession(bundle, manifest, "fp32"), vocab_size, EVERYONE)
-    found = native_scores(NativeNetwork(bundle, manifest), vocab_size, EVERYONE)
+    scores = native_scores(NativeNetwork(bundle, manifest), vocab_size, EVERYONE)
     spread = right.std(axis=-1).mean()
-    assert np.abs(found - right).mean() < 0.03 * spread
-    assert np.abs(found - right).max() < 0.3 * spread
+    assert np.abs(scores - right).mean() < 0.03 * spread
+    assert np.abs(scores - right).max() < 0.3 * spread
 
 
 @pytest.mark.parametrize("chosen", [[0], [3], [4, 1], [2, 3, 0, 1], [1] * 5 + [3] * 8])
@@ -134,36 +134,36 @@ def test_rows_without_a_hypothesis_are_not_computed(bundle: Path) -> None:
     assert np.array_equal(of_early, first[: len(early) * width : width])
     alone.ids[:] = np.maximum(beams.ids, 0)  # also for late ones, which are not read
     beams.step()
-    found, rows = beams.scores.copy(), len(early) * width
+    scores, rows = beams.scores.copy(), len(early) * width
     alone.step()
-    assert np.array_equal(found[:rows], alone.scores[:rows])
-    assert np.array_equal(found[rows::width], first[rows::width])
+    assert np.array_equal(scores[:rows], alone.scores[:rows])
+    assert np.array_equal(scores[rows::width], first[rows::width])
 
 
 def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
     """Its tokens may come from different rows, while other sentences join and leave."""
     manifest = Manifest.load(bundle)
     network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
-    asked = [
+    batch = [
         sentence
         for limit, index in zip((7, 25, 70, 4, 12), EVERYONE, strict=True)
         for sentence in sentences(vocab_size, [index], SearchOptions(4, 0.0), limit)
     ]
     decoding = begin(network, 4)
-    waiting, in_flight, found = [*asked, *asked], list[Sentence](), []
+    waiting, in_flight, finished = [*batch, *batch], list[Sentence](), []
     while waiting or in_flight:
         joining, waiting = waiting[:2], waiting[2:]
         if joining:
             decoding.join(joining)
             in_flight += joining
         _, done = decoding.step()
-        found += [(in_flight[slot], decoding.found.result(slot)) for slot in done]
+        finished += [(in_flight[slot], decoding.found.result(slot)) for slot in done]
         decoding.leave(done)
         for slot in reversed(done):
             in_flight[slot] = in_flight[-1]
             in_flight.pop()
-    assert len(found) == 2 * len(asked)
-    for sentence, hypothesis in found:
+    assert len(finished) == 2 * len(batch)
+    for sentence, hypothesis in finished:
         assert len(hypothesis.ids) == sentence.max_tokens
         right = log_prob(network, sentence, hypothesis)
         assert hypothesis.log_prob == pytest.approx(right, abs=1e-3)
@@ -173,29 +173,29 @@ def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
 def test_helping_threads_change_nothing(bundle: Path, width: int) -> None:
     manifest = Manifest.load(bundle)
     vocab_size = manifest.dimensions.vocab_size
-    found = []
+    of_threads = []
     for threads in (1, 2, 4):
         decoding = begin(NativeNetwork(bundle, manifest, threads), width)
-        asked = sentences(vocab_size, [*EVERYONE] * 8, SearchOptions(width, 0.6))
-        decoding.join(asked, alone=True)
+        batch = sentences(vocab_size, [*EVERYONE] * 8, SearchOptions(width, 0.6))
+        decoding.join(batch, alone=True)
         decoding.step(alone=True)  # computes one row of each sentence
         scores = []
         for _ in range(STEPS):
             decoding.step(alone=True)
             scores.append(decoding.scores.copy())
-        found.append(np.array(scores)[:, decoding.ids >= 0])
-    assert found[0].size
-    assert np.array_equal(found[0], found[1])
-    assert np.array_equal(found[0], found[2])
+        of_threads.append(np.array(scores)[:, decoding.ids >= 0])
+    assert of_threads[0].size
+    assert np.array_equal(of_threads[0], of_threads[1])
+    assert np.array_equal(of_threads[0], of_threads[2])
 
 
 def test_several_steps_end_when_a_sentence_is_finished_or_another_one_waits(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     network, waiting = NativeNetwork(bundle, manifest), ctypes.c_int64()
     limit = 2 * MOST_STEPS + 3
-    asked = sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=limit)
+    batch = sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=limit)
     decoding, begun = begin(network), begin(network)
-    decoding.join(asked)
+    decoding.join(batch)
     assert decoding.step(waiting=waiting) == (MOST_STEPS, [])
     waiting.value = 1
     assert decoding.step(waiting=waiting) == (1, [])
@@ -203,7 +203,7 @@ def test_several_steps_end_when_a_sentence_is_finished_or_another_one_waits(bund
     waiting.value = 0
     assert decoding.step(waiting=waiting) == (MOST_STEPS, [])
     assert decoding.step(waiting=waiting) == (1, [0, 1])
-    begun.join(asked)
+    begun.join(batch)
     for _ in range(limit):
         begun.step()
     for slot in range(2):

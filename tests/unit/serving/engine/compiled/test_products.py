@@ -41,7 +41,7 @@ def quantised(loaded: ctypes.CDLL, name: str, rows: Floats) -> tuple[Codes, list
     """Codes of rows by `quantise` or `quantise_rectified`, and the objects that they refer to."""
     """Some instruction sets use two bytes for a code."""
     memory = np.empty((2, *rows.shape), np.uint8), np.empty((2, len(rows)), np.float32)
-    codes = Codes(*(one.ctypes.data for one in (memory[0], *memory[1])))
+    codes = Codes(*(array.ctypes.data for array in (memory[0], *memory[1])))
     function = getattr(loaded, name)
     function.argtypes, function.restype = (Pointer, Number, Number, Pointer), None
     function(rows.ctypes.data, *rows.shape, ctypes.addressof(codes))
@@ -55,7 +55,7 @@ def product_of(weights: Integers) -> tuple[Product, list[Any]]:
     arranged = np.ascontiguousarray(vectors.transpose(0, 2, 1, 3))
     sums = weights.sum(axis=1, dtype=np.int32)
     kept = [arranged, sums, np.ones(outputs, np.float32), np.zeros(outputs, np.float32)]
-    return Product(*(one.ctypes.data for one in kept), inputs, outputs), kept
+    return Product(*(array.ctypes.data for array in kept), inputs, outputs), kept
 
 
 def multiplied(loaded: ctypes.CDLL, codes: Codes, rows: int, weights: Integers) -> Floats:
@@ -76,8 +76,8 @@ def test_products_of_the_largest_codes_do_not_saturate(
     """Every product has the largest value, so that every partial sum does too."""
     values = np.ones((3, INPUTS), np.float32)
     codes, _kept = quantised(loaded, name, values)
-    found = multiplied(loaded, codes, 3, np.full((OUTPUTS, INPUTS), 127 * sign))
-    assert found == pytest.approx(sign * 127.0 * INPUTS, rel=1e-6)
+    products = multiplied(loaded, codes, 3, np.full((OUTPUTS, INPUTS), 127 * sign))
+    assert products == pytest.approx(sign * 127.0 * INPUTS, rel=1e-6)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -92,9 +92,9 @@ def test_products_are_exact(loaded: ctypes.CDLL, name: str, rows: int) -> None:
         codes, scale = generator.choice([0, 1, 127, 128, 255], (rows, INPUTS)), 255
     codes[:, 0] = scale
     structure, _kept = quantised(loaded, name, codes.astype(np.float32) / np.float32(scale))
-    found = multiplied(loaded, structure, rows, weights)
+    products = multiplied(loaded, structure, rows, weights)
     right = codes.astype(np.int64) @ weights.T.astype(np.int64)
-    assert np.array_equal(found, right.astype(np.float32) * np.float32(1 / np.float32(scale)))
+    assert np.array_equal(products, right.astype(np.float32) * np.float32(1 / np.float32(scale)))
 
 
 def listed(rows: int) -> npt.NDArray[np.uint64]:
@@ -115,7 +115,7 @@ def test_listed_outputs_equal_the_same_of_all_outputs_in_every_library(rows: int
     is_free = np.arange(rows) % 5 == 4
     bits = words >> np.arange(OUTPUTS // 16, dtype=np.uint64) & np.uint64(1)
     keep = np.repeat(bits == 1, 16, axis=1) | is_free[:, None]
-    found = []
+    encoded = []
     for name in library.usable_instruction_sets():
         loaded = ctypes.CDLL(str(library._path(name)))
         codes, _kept = quantised(loaded, "quantise", values)
@@ -129,8 +129,8 @@ def test_listed_outputs_equal_the_same_of_all_outputs_in_every_library(rows: int
             assert np.array_equal(row[:padded], right)
             largest = right.reshape(-1, 64).max(axis=1)
             assert np.array_equal(row[padded : padded + len(largest)], largest)
-        found.append(all_scores.tobytes())
-    assert len(set(found)) == 1
+        encoded.append(all_scores.tobytes())
+    assert len(set(encoded)) == 1
 
 
 def multiplied_listed(

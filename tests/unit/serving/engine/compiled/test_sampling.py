@@ -39,10 +39,10 @@ def sample(loaded: ctypes.CDLL, scores: Floats, options: Options, number: float)
         top_k=options.top_k or 0,
         top_p=1.0 if options.top_p is None else options.top_p,
     )
-    found: int = loaded.sample(
+    token: int = loaded.sample(
         *(ctypes.addressof(searches), ctypes.addressof(constraints), number, row.ctypes.data)
     )
-    return found
+    return token
 
 
 @pytest.mark.parametrize("top_k", [None, 5, 60, 900, VOCAB])

@@ -67,11 +67,11 @@ def listed_tokens(bundle: Path, src_ids: Sequence[int], *others: int) -> set[int
     """All tokens of the vectors with a token of the file's lists, or with one of the others."""
     arrays = load_file(bundle / FILE)
     group = arrays["tags"].tolist().index(src_ids[0])
-    found = {END, *others}
+    tokens = {END, *others}
     for token in src_ids:
         begin, end = arrays["begins"][group * VOCAB + token :][:2]
-        found |= set(arrays["ids"][begin:end].tolist())
-    vectors = {token // LANES for token in found}
+        tokens |= set(arrays["ids"][begin:end].tolist())
+    vectors = {token // LANES for token in tokens}
     return {token for token in range(VOCAB) if token // LANES in vectors}
 
 
@@ -81,7 +81,7 @@ def results(engine: Engine, sentences: list[Sentence]) -> list[Hypothesis]:
 
 sources = st.tuples(
     st.sampled_from([4, 5]), st.lists(st.integers(6, VOCAB - 1), max_size=9).map(tuple)
-).map(lambda one: (one[0], *one[1], END))
+).map(lambda parts: (parts[0], *parts[1], END))
 sentences = st.builds(
     lambda src_ids, limit, search, listed: Sentence(
         src_ids, limit, replace(search_options(search), shortlist=listed)
@@ -100,18 +100,20 @@ FREE = Sentence((5, 200, 300, END), 25, SearchOptions(4, 0.6))
 @example(together=[PLAIN, replace(PLAIN, options=SearchOptions(1, 0.0)), BEAM, FREE] * 3)
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_a_result_does_not_depend_on_the_batch(engine: Engine, together: list[Sentence]) -> None:
-    found = results(engine, together)
-    assert found == [results(engine, [one])[0] for one in together]
+    hypotheses = results(engine, together)
+    assert hypotheses == [results(engine, [sentence])[0] for sentence in together]
 
 
-@given(one=sentences)
+@given(sentence=sentences)
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
-def test_translations_have_only_listed_tokens(engine: Engine, bundle: Path, one: Sentence) -> None:
-    constraints = one.options.constraints or Constraints()
-    one = replace(one, options=replace(one.options, shortlist=True))
-    allowed = listed_tokens(bundle, one.src_ids, *constraints.prefix)
-    found = results(engine, [one])[0]
-    for hypothesis in (found, *found.others):
+def test_translations_have_only_listed_tokens(
+    engine: Engine, bundle: Path, sentence: Sentence
+) -> None:
+    constraints = sentence.options.constraints or Constraints()
+    sentence = replace(sentence, options=replace(sentence.options, shortlist=True))
+    allowed = listed_tokens(bundle, sentence.src_ids, *constraints.prefix)
+    best = results(engine, [sentence])[0]
+    for hypothesis in (best, *best.others):
         assert set(hypothesis.ids) <= allowed
         prefix = constraints.prefix[: len(hypothesis.ids)]
         assert hypothesis.ids[: len(prefix)] == prefix
@@ -123,7 +125,7 @@ def step_scores(
     """Scores of steps after random tokens; for beams, whose rows move, of the first step."""
     steps = 6 if width == 1 else 1
     decoding = network.begin(width, SpecialIds(tags={}, end=-1), slots=len(together))
-    decoding.join([replace(one, max_tokens=90) for one in together])
+    decoding.join([replace(sentence, max_tokens=90) for sentence in together])
     for tokens in np.random.default_rng(1).integers(6, VOCAB, (steps, len(together) * width)):
         decoding.ids[:] = tokens
         decoding.step()
@@ -145,24 +147,27 @@ def test_scores_of_listed_tokens_equal_those_without_shortlists(
         )
         for i in range(number)
     ]
-    free = [replace(one, options=replace(one.options, shortlist=False)) for one in together]
-    masks = np.array([mask(bundle, one) for one in together]).repeat(width, axis=0)
+    free = [
+        replace(sentence, options=replace(sentence.options, shortlist=False))
+        for sentence in together
+    ]
+    masks = np.array([mask(bundle, sentence) for sentence in together]).repeat(width, axis=0)
     assert not masks.all()
-    steps = (step_scores(network, asked, width) for asked in (together, free))
-    for (decoding, found), (_, right) in zip(*steps, strict=True):
-        for scores, listed, of_row in zip(found, masks, right, strict=True):
+    steps = (step_scores(network, batch, width) for batch in (together, free))
+    for (decoding, computed), (_, right) in zip(*steps, strict=True):
+        for scores, listed, of_row in zip(computed, masks, right, strict=True):
             assert np.array_equal(scores[: listed.sum()], of_row[listed])
         if width == 1:
             assert np.array_equal(decoding.ids, np.where(masks, right, -np.inf).argmax(axis=1))
 
 
-def mask(bundle: Path, one: Sentence) -> npt.NDArray[np.bool_]:
+def mask(bundle: Path, sentence: Sentence) -> npt.NDArray[np.bool_]:
     """[V], the tokens that a sentence may have if no end symbol is needed."""
-    if not one.options.shortlist:
+    if not sentence.options.shortlist:
         return np.ones(VOCAB, bool)
     arrays = load_file(bundle / FILE)
-    group = arrays["tags"].tolist().index(one.src_ids[0])
-    rows = [group * VOCAB + token for token in one.src_ids]
+    group = arrays["tags"].tolist().index(sentence.src_ids[0])
+    rows = [group * VOCAB + token for token in sentence.src_ids]
     vectors = arrays["ids"].reshape(-1, 3)[rows] // LANES
     return np.isin(np.arange(VOCAB) // LANES, vectors)
 
@@ -172,8 +177,8 @@ def test_unlisted_tokens_can_be_required(engine: Engine, bundle: Path, width: in
     outside = sorted(set(range(6, VOCAB)) - listed_tokens(bundle, PLAIN.src_ids))
     constraints = Constraints(prefix=(outside[0], outside[-1]))
     search = SearchOptions(width, 0.6, 1, constraints, shortlist=True)
-    found = results(engine, [replace(PLAIN, options=search)])[0]
-    assert found.ids[:2] == constraints.prefix
+    hypothesis = results(engine, [replace(PLAIN, options=search)])[0]
+    assert hypothesis.ids[:2] == constraints.prefix
 
 
 @pytest.mark.parametrize("width", [1, 2, 4])
@@ -184,8 +189,8 @@ def test_any_listed_token_can_be_forbidden_as_the_first(
         not_first = np.full(VOCAB, -np.inf, np.float32)
         not_first[token] = 0.0
         search = SearchOptions(width, 0.6, 1, Constraints(not_first=not_first), shortlist=True)
-        found = results(engine, [replace(PLAIN, options=search)])[0]
-        assert (*found.ids, END)[0] == token
+        hypothesis = results(engine, [replace(PLAIN, options=search)])[0]
+        assert (*hypothesis.ids, END)[0] == token
 
 
 def test_a_model_without_shortlists_refuses_the_option(random_bundle: Path) -> None:
@@ -198,14 +203,35 @@ def test_a_model_without_shortlists_refuses_the_option(random_bundle: Path) -> N
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (lambda one: one.pop("ids"), "has no tensor 'ids'"),
-        (lambda one: one.update(begins=one["begins"][:-1]), "has not a list for each source"),
-        (lambda one: one.update(begins=one["begins"][::-1].copy()), "has not a list for each"),
-        (lambda one: one.update(begins=one["begins"][:0]), "has a tensor of another shape"),
-        (lambda one: one.update(begins=one["begins"][None]), "has a tensor of another shape"),
-        (lambda one: one.update(tags=one["tags"][:1]), "has not a list for each source token"),
-        (lambda one: one.update(tags=one["tags"] + 1), "has not a list for each source token"),
-        (lambda one: one.update(ids=one["ids"] + np.uint16(100)), "ids that are not below 320"),
+        (lambda arrays: arrays.pop("ids"), "has no tensor 'ids'"),
+        (
+            lambda arrays: arrays.update(begins=arrays["begins"][:-1]),
+            "has not a list for each source",
+        ),
+        (
+            lambda arrays: arrays.update(begins=arrays["begins"][::-1].copy()),
+            "has not a list for each",
+        ),
+        (
+            lambda arrays: arrays.update(begins=arrays["begins"][:0]),
+            "has a tensor of another shape",
+        ),
+        (
+            lambda arrays: arrays.update(begins=arrays["begins"][None]),
+            "has a tensor of another shape",
+        ),
+        (
+            lambda arrays: arrays.update(tags=arrays["tags"][:1]),
+            "has not a list for each source token",
+        ),
+        (
+            lambda arrays: arrays.update(tags=arrays["tags"] + 1),
+            "has not a list for each source token",
+        ),
+        (
+            lambda arrays: arrays.update(ids=arrays["ids"] + np.uint16(100)),
+            "ids that are not below 320",
+        ),
     ],
 )
 def test_files_that_do_not_fit_are_refused(

@@ -113,7 +113,9 @@ def test_cached_codes_give_the_same_scores(bundle: Path, monkeypatch: pytest.Mon
     refuse_to_code(monkeypatch)
     mapped = NativeNetwork(bundle, Manifest.load(bundle))
     assert np.array_equal(mapped._weights.block, in_memory.block)
-    of_made, of_mapped = (native_scores(one, vocab_size, EVERYONE) for one in (made, mapped))
+    of_made, of_mapped = (
+        native_scores(network, vocab_size, EVERYONE) for network in (made, mapped)
+    )
     assert np.array_equal(of_made, of_mapped)
 
 
@@ -176,12 +178,12 @@ def test_codes_of_another_version_are_made_again(
 def test_the_version_changes_with_the_block(tmp_path: Path) -> None:
     """If this fails, raise `CODING_VERSION` and record its digest here."""
     path = tmp_path / "model.safetensors"
-    found = []
+    hashes = []
     for sizes in (SIZES, SSRU_SIZES):
         write_elaborate_weights(path, sizes)
         block = load_weights(path, sizes, 40, "silu").block
-        found.append(hashlib.sha256(block.tobytes()).hexdigest())
-    assert tuple(found) == BLOCK_DIGESTS[coding.CODING_VERSION]
+        hashes.append(hashlib.sha256(block.tobytes()).hexdigest())
+    assert tuple(hashes) == BLOCK_DIGESTS[coding.CODING_VERSION]
 
 
 def test_large_weights_are_coded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

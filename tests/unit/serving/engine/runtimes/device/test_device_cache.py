@@ -166,9 +166,9 @@ def test_rows_are_copied_between_different_pitches() -> None:
     source, target = memory.allocate(12), memory.allocate(20)
     memory.upload(np.arange(12, dtype=np.uint8), source.address)
     memory.copy(Lines(source.address, 4), Lines(target.address + 1, 6), 3, 4)
-    found = np.empty(20, np.uint8)
-    memory.download(target.address, found)
-    assert found.tolist() == [0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 7, 0, 0, 8, 9, 10, 11, 0, 0, 0]
+    downloaded = np.empty(20, np.uint8)
+    memory.download(target.address, downloaded)
+    assert downloaded.tolist() == [0, 0, 1, 2, 3, 0, 0, 4, 5, 6, 7, 0, 0, 8, 9, 10, 11, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 
 
 def test_all_sentences_fit_with_little_unused_space() -> None:
-    found = [padded_count(sentences, None) for sentences in range(1, 1025)]
-    assert found[:12] == [1, 2, 4, 4, 6, 6, 8, 8, 12, 12, 12, 12]
-    for sentences, count in enumerate(found, 1):
+    counts = [padded_count(sentences, None) for sentences in range(1, 1025)]
+    assert counts[:12] == [1, 2, 4, 4, 6, 6, 8, 8, 12, 12, 12, 12]
+    for sentences, count in enumerate(counts, 1):
         assert sentences <= count <= max(4, 1.5 * sentences)
-    assert len(set(found)) == 19
+    assert len(set(counts)) == 19
 
 
 def test_the_limit_of_rows_is_kept() -> None:

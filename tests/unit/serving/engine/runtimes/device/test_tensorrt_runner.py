@@ -127,17 +127,17 @@ def planned(
 ) -> tuple[Path, Manifest]:
     """A bundle with a plan of each kind; each contains only its name."""
     manifest = Manifest.load(random_bundle)
-    for one in requests(manifest, PlanSettings("fp32", max_rows=ROWS)):
-        path = tmp_path / f"{one.name}.plan"
-        path.write_text(one.name)
+    for plan in requests(manifest, PlanSettings("fp32", max_rows=ROWS)):
+        path = tmp_path / f"{plan.name}.plan"
+        path.write_text(plan.name)
         built_from = {
             name: manifest.files[name]
-            for name in (manifest.graphs[one.graph].file, manifest.weights)
+            for name in (manifest.graphs[plan.graph].file, manifest.weights)
         }
         manifest = manifest.with_plan(
             PlanEntry(
-                *(one.graph, path.name, sha256(path), "fp32", "tensorrt", "10.15", "9.0"),
-                *("linux-x86_64", one.profiles, built_from, one.cache_tokens),
+                *(plan.graph, path.name, sha256(path), "fp32", "tensorrt", "10.15", "9.0"),
+                *("linux-x86_64", plan.profiles, built_from, plan.cache_tokens),
             )
         )
     plans = {plan.file: plan for plan in manifest.plans}
@@ -173,7 +173,7 @@ def test_plans_are_run_and_repeated_work_is_recorded(
     network = DeviceNetwork(manifest, runner, memory)
     engine = Engine(network, manifest.special_ids, workers=1, limits=BatchLimits(rows=ROWS))
     generator = random.Random(0)
-    asked = [
+    batch = [
         Sentence(
             tuple(generator.randint(6, 319) for _ in range(generator.randint(2, 40))),
             generator.randint(1, 70),
@@ -181,10 +181,10 @@ def test_plans_are_run_and_repeated_work_is_recorded(
         )
         for _ in range(40)
     ]
-    found = [future.result(60) for future in engine.submit(asked)]
+    hypotheses = [future.result(60) for future in engine.submit(batch)]
     engine.close()
     model = checkpoint.load(random_bundle).model
-    for sentence, hypothesis in list(zip(asked, found, strict=True))[::2]:
+    for sentence, hypothesis in list(zip(batch, hypotheses, strict=True))[::2]:
         source, limit, width = [sentence.src_ids], [sentence.max_tokens], 4
         if sentence.options.beam_width == 1:
             (right,) = greedy_search(model, source, limit)
