@@ -32,9 +32,11 @@ def test_the_structure_is_kept_for_any_alignment_in_both_legs(data: st.DataObjec
         text[begin:end] for begin, end in markup.keep
     }
     behind = place(between, target, last, data.draw(evidences(between, target)))
-    found = carried.joined(before, behind)
-    check_structure(markup, target, found)
-    assert (found.uncertain > 0) == (before.uncertain + behind.uncertain > 0 and found.codes != ())
+    joined = carried.joined(before, behind)
+    check_structure(markup, target, joined)
+    assert (joined.uncertain > 0) == (
+        before.uncertain + behind.uncertain > 0 and joined.codes != ()
+    )
 
 
 @given(st.data())
@@ -59,8 +61,8 @@ def test_codes_and_kept_words_may_change_their_order() -> None:
     before = PlacedCodes(((6, 7), (0, 5), (4, 5), (0, 1), (2, 3)), 1)
     last = carried.last(between, before)
     assert last == Markup((Code(0, 5), Code(0, 1, 0), Code(6, 7)), ((2, 3), (4, 5)))
-    found = carried.joined(before, place(between, between, last, diagonal(between, between)))
-    assert found == PlacedCodes(((6, 7), (0, 5), (0, 1)), 1)
+    joined = carried.joined(before, place(between, between, last, diagonal(between, between)))
+    assert joined == PlacedCodes(((6, 7), (0, 5), (0, 1)), 1)
 
 
 def test_words_that_the_first_leg_changes_are_not_kept() -> None:

@@ -38,7 +38,7 @@ def cut(parts: Parts, markup: Markup) -> MarkedText:
 def placed_by(marked: MarkedText, lines: list[str], seed: int | None) -> list[PlacedCodes]:
     """Codes at random positions; without a seed, each line is its sentence's."""
 
-    def one(source: str, target: str, markup: Markup) -> PlacedCodes:
+    def place_line(source: str, target: str, markup: Markup) -> PlacedCodes:
         src: list[Span] = [(at, at + 1) for at in range(len(source))]
         tgt: list[Span] = [(at, at + 1) for at in range(len(target))]
         random = np.random.default_rng(seed)
@@ -46,7 +46,7 @@ def placed_by(marked: MarkedText, lines: list[str], seed: int | None) -> list[Pl
         return place(source, target, markup, Evidence(weights, src, tgt))
 
     return [
-        one(sentence.line, line, sentence.markup)
+        place_line(sentence.line, line, sentence.markup)
         for sentence, line in zip(marked.sentences, lines, strict=True)
     ]
 
@@ -55,7 +55,7 @@ def placed_by(marked: MarkedText, lines: list[str], seed: int | None) -> list[Pl
 def marked_parts(draw: st.DrawFn) -> tuple[Parts, Markup]:
     pairs = st.tuples(st.sampled_from(SENTENCES), st.sampled_from(BETWEEN))
     parts = draw(st.lists(pairs, min_size=1, max_size=4))
-    return parts, draw(markups(sum(len(one) + len(other) for one, other in parts)))
+    return parts, draw(markups(sum(len(sentence) + len(gap) for sentence, gap in parts)))
 
 
 @settings(max_examples=120)
@@ -91,8 +91,8 @@ def test_codes_of_an_unchanged_text_stay(given: tuple[Parts, Markup]) -> None:
     text = "".join(sentence + between for sentence, between in parts)
     lines = [sentence.line for sentence in marked.sentences]
     spans = [(sentence.begin, sentence.end) for sentence in marked.sentences]
-    found = marked.joined(placed_by(marked, lines, None), lines, text, spans)
-    for code, span in zip(markup.codes, found.codes, strict=True):
+    joined = marked.joined(placed_by(marked, lines, None), lines, text, spans)
+    for code, span in zip(markup.codes, joined.codes, strict=True):
         for offset, at in zip(code[:2], span, strict=True):
             # If a sentence has line breaks, a border in white space has one of several positions.
             assert text[min(offset, at) : max(offset, at)].strip() == ""
@@ -110,17 +110,17 @@ def test_only_inner_codes_need_an_alignment() -> None:
         ([Code(5, 5)], [True, False]),
     ):
         marked = cut([("I like red cars.", " "), ("Yes!", "")], Markup(tuple(codes)))
-        assert [one.needs_alignment for one in marked.sentences] == needed
+        assert [sentence.needs_alignment for sentence in marked.sentences] == needed
 
 
 def test_kept_spans_stay_with_their_sentence() -> None:
     marked = cut([("I like red cars.", " "), ("Yes!", "")], Markup((), ((7, 10), (17, 20))))
-    assert [one.kept for one in marked.sentences] == [("red",), ("Yes",)]
+    assert [sentence.kept for sentence in marked.sentences] == [("red",), ("Yes",)]
 
 
-@pytest.mark.parametrize(("offset", "wanted"), [(0, 0), (1, 1), (2, 4), (3, 5), (4, 6), (5, 6)])
-def test_offsets_follow_changes_of_white_space(offset: int, wanted: int) -> None:
-    assert mover("a bc ", "a\n\n\nbc")(offset) == wanted
+@pytest.mark.parametrize(("offset", "expected"), [(0, 0), (1, 1), (2, 4), (3, 5), (4, 6), (5, 6)])
+def test_offsets_follow_changes_of_white_space(offset: int, expected: int) -> None:
+    assert mover("a bc ", "a\n\n\nbc")(offset) == expected
 
 
 def test_many_codes_and_sentences_take_linear_time() -> None:
@@ -133,12 +133,12 @@ def test_many_codes_and_sentences_take_linear_time() -> None:
         marked = cut(parts, Markup((*wrapping, *inner)))
         line = "Ich mag rote Autos."
         placed = [
-            PlacedCodes(tuple((8, 12) if code.begin else (0, 19) for code in one.markup.codes))
-            for one in marked.sentences
+            PlacedCodes(tuple((8, 12) if code.begin else (0, 19) for code in sentence.markup.codes))
+            for sentence in marked.sentences
         ]
         spans = [(at * 20, at * 20 + 19) for at in range(count)]
-        found = marked.joined(placed, [line] * count, f"{line} " * count, spans)
-        assert found.codes[-1] == (count * 20 - 12, count * 20 - 8)
+        joined = marked.joined(placed, [line] * count, f"{line} " * count, spans)
+        assert joined.codes[-1] == (count * 20 - 12, count * 20 - 8)
         return time.thread_time() - begun
 
     short_s = min(took_s(500), took_s(500))

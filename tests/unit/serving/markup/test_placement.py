@@ -84,8 +84,8 @@ def check_structure(markup: Markup, target: str, placed: PlacedCodes) -> None:
             assert begin == end
     for spans in siblings.values():
         spans.sort()
-        for one, other in pairwise(spans):
-            assert one[1] <= other[0]
+        for span, following in pairwise(spans):
+            assert span[1] <= following[0]
     assert 0 <= placed.uncertain <= len(markup.codes)
 
 
@@ -114,14 +114,14 @@ def test_the_structure_is_kept_for_any_alignment(
 
 def cut_words(text: str, span: Span) -> list[str]:
     """Words and numbers within which a span begins or ends."""
-    words = (found.span() for found in re.finditer(r"(?:\w|(?<=\d)[.,](?=\d))+", text))
+    words = (match.span() for match in re.finditer(r"(?:\w|(?<=\d)[.,](?=\d))+", text))
     return [text[a:b] for a, b in words if any(a < offset < b for offset in span)]
 
 
 def diagonal(source: str, target: str) -> Evidence:
     """Words linked in order."""
-    src = [found.span() for found in re.finditer(r"\s*\S+", source)]
-    tgt = [found.span() for found in re.finditer(r"\s*\S+", target)]
+    src = [match.span() for match in re.finditer(r"\s*\S+", source)]
+    tgt = [match.span() for match in re.finditer(r"\s*\S+", target)]
     weights = np.eye(len(tgt), len(src), dtype=np.float32) + np.float32(0.01)
     return Evidence(weights, src, tgt, weights.T.copy())
 
@@ -159,10 +159,10 @@ def parse(tagged: str) -> tuple[str, list[Code], list[str]]:
     """A text, its codes, and their names."""
     text, codes, names, opened = "", list[list[Any]](), list[str](), list[int]()
     at = 0
-    for found in TAG.finditer(tagged):
-        text += tagged[at : found.start()]
-        at = found.end()
-        closing, name, empty = found.groups()
+    for match in TAG.finditer(tagged):
+        text += tagged[at : match.start()]
+        at = match.end()
+        closing, name, empty = match.groups()
         if closing:
             codes[opened.pop()][1] = len(text)
             continue

@@ -19,16 +19,16 @@ def detected(
     text: str, target: str | None, directions: tuple[tuple[str, str], ...]
 ) -> tuple[str, str]:
     languages = sorted({language for direction in directions for language in direction})
-    ((source, into, found),) = Directions(languages, directions).of_texts([text], AUTO, target)
-    assert found is not None
-    assert found.language == source
+    ((source, into, detection),) = Directions(languages, directions).of_texts([text], AUTO, target)
+    assert detection is not None
+    assert detection.language == source
     return source, into
 
 
 @pytest.mark.parametrize("text", ["Hotel", "Restaurant", "Hamburg", "12345", "OK"])
-@pytest.mark.parametrize(("target", "found"), [(None, "de"), ("de", "de"), ("fr", "fr")])
-def test_the_only_source_language_is_used(text: str, target: str | None, found: str) -> None:
-    assert detected(text, target, ONE_TO_MANY) == ("en", found)
+@pytest.mark.parametrize(("target", "expected"), [(None, "de"), ("de", "de"), ("fr", "fr")])
+def test_the_only_source_language_is_used(text: str, target: str | None, expected: str) -> None:
+    assert detected(text, target, ONE_TO_MANY) == ("en", expected)
 
 
 @pytest.mark.parametrize("target", [None, "en"])
@@ -48,11 +48,13 @@ def test_a_text_in_an_unsupported_source_language_is_refused() -> None:
 
 
 def test_a_text_in_the_target_language_is_detected_as_such() -> None:
-    ((*codes, found),) = Directions(("en", "de", "fr"), ONE_TO_MANY).of_texts([GERMAN], AUTO, "de")
+    ((*codes, detection),) = Directions(("en", "de", "fr"), ONE_TO_MANY).of_texts(
+        [GERMAN], AUTO, "de"
+    )
     assert codes == ["en", "de"]
-    assert found is not None
-    assert found.language == "de"
-    assert found.probability > 0.9
+    assert detection is not None
+    assert detection.language == "de"
+    assert detection.probability > 0.9
 
 
 def test_a_source_only_language_is_not_a_target() -> None:
@@ -65,7 +67,7 @@ def test_the_only_source_language_need_not_be_detectable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "found"),
+    ("source", "target", "expected"),
     [
         ("EN", "de-DE", ("en", "de")),
         ("en_US", "Fr", ("en", "fr")),
@@ -74,11 +76,11 @@ def test_the_only_source_language_need_not_be_detectable() -> None:
     ],
 )
 def test_codes_are_normalized_to_those_of_the_model(
-    source: str | None, target: str, found: tuple[str, str]
+    source: str | None, target: str, expected: tuple[str, str]
 ) -> None:
     directions = Directions(("en", "de", "fr"), ONE_TO_MANY)
     ((*codes, _),) = directions.of_texts(["Hello."], source, target)
-    assert tuple(codes) == found
+    assert tuple(codes) == expected
     with pytest.raises(InvalidRequest, match="target_language 'pt-BR' is unknown; known: en, de"):
         list(directions.of_texts(["Hello."], source, "pt-BR"))
     with pytest.raises(InvalidRequest, match="are both 'de'"):

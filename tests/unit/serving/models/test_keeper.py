@@ -121,8 +121,8 @@ def test_the_least_recently_used_idle_bundle_is_dropped(make: Make) -> None:
     use(world, "b")
     use(world, "c")
     assert not held.loaded.is_closed
-    assert [one.is_loaded for one in world.keeper.residents] == [True, False, True]
-    assert [one.record.evictions for one in world.keeper.residents] == [0, 1, 0]
+    assert [resident.is_loaded for resident in world.keeper.residents] == [True, False, True]
+    assert [resident.record.evictions for resident in world.keeper.residents] == [0, 1, 0]
     held.release()
     assert use(world, "b") == "b1"
 
@@ -173,7 +173,7 @@ def test_a_waiting_bundle_gets_space_although_others_are_always_busy(
 
     with ThreadPoolExecutor(2) as pool:
         counts = [pool.submit(always, name) for name in ("a", "b")]
-        wait_for(lambda: min(one.record.loads for one in world.keeper.residents) > 3)
+        wait_for(lambda: min(resident.record.loads for resident in world.keeper.residents) > 3)
         ends.set()
         assert all(count.result(WAIT_S) for count in counts)
 
@@ -293,7 +293,7 @@ def test_a_removed_bundle_ends_with_its_last_request(make: Make) -> None:
     assert world.keeper.take("a") is None
     with pytest.raises(ModelUnavailable, match="the model 'a' was removed"):
         world.keeper.wait("a")
-    assert [one.name for one in world.keeper.routes.bundles] == ["b"]
+    assert [routed.name for routed in world.keeper.routes.bundles] == ["b"]
     assert not lease.loaded.is_closed
     lease.release()
     wait_for(lambda: lease.loaded.is_closed)

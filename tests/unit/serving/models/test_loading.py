@@ -77,7 +77,7 @@ def test_a_precision_whose_check_failed_is_used_only_if_it_is_named(random_bundl
     manifest = Manifest.load(random_bundle)
 
     def chosen(failed: Sequence[CheckedPrecision], **settings: Any) -> str:
-        counts = {f"verify: failed checks in {one}": 1.0 for one in failed}
+        counts = {f"verify: failed checks in {precision}": 1.0 for precision in failed}
         checked = replace(manifest, measured=counts)
         return choose_layout(EngineSettings(**settings), random_bundle, checked).precision
 

@@ -45,12 +45,12 @@ def test_without_a_limit_nothing_is_dropped() -> None:
 
 
 def test_the_least_recently_used_idle_ones_are_dropped_and_no_more_than_needed() -> None:
-    wanted = absent(9, 99.9, size=15)
-    assert decided(loaded(1, 5.0), loaded(2, 4.0), wanted, most=35) == Decision(load=9)
-    assert decided(loaded(1, 5.0), loaded(2, 4.0), wanted, most=30) == Decision(9, (2,))
-    assert decided(loaded(1, 5.0), loaded(2, 4.0), wanted, most=20) == Decision(9, (2, 1))
+    waiting = absent(9, 99.9, size=15)
+    assert decided(loaded(1, 5.0), loaded(2, 4.0), waiting, most=35) == Decision(load=9)
+    assert decided(loaded(1, 5.0), loaded(2, 4.0), waiting, most=30) == Decision(9, (2,))
+    assert decided(loaded(1, 5.0), loaded(2, 4.0), waiting, most=20) == Decision(9, (2, 1))
     busy = loaded(2, 4.0, in_flight=1)
-    assert decided(loaded(1, 5.0), busy, wanted, most=30) == Decision(9, (1,))
+    assert decided(loaded(1, 5.0), busy, waiting, most=30) == Decision(9, (1,))
 
 
 def test_memory_for_loading_counts_until_the_bundle_is_loaded() -> None:
@@ -60,15 +60,15 @@ def test_memory_for_loading_counts_until_the_bundle_is_loaded() -> None:
 
 def test_busy_bundles_are_drained_if_another_has_waited_long() -> None:
     busy = [loaded(1, 5.0, in_flight=2), loaded(2, 4.0, in_flight=1)]
-    wanted = absent(9, 99.0)
-    assert decided(*busy, wanted, now_s=99.0 + PATIENCE_S / 2) == Decision()
+    waiting = absent(9, 99.0)
+    assert decided(*busy, waiting, now_s=99.0 + PATIENCE_S / 2) == Decision()
     later_s = 99.0 + PATIENCE_S
-    assert decided(*busy, wanted, now_s=later_s) == Decision(drain=(2,))
+    assert decided(*busy, waiting, now_s=later_s) == Decision(drain=(2,))
     draining = replace(busy[1], is_draining=True)
-    assert decided(busy[0], draining, wanted, now_s=later_s) == Decision(drain=(2,))
+    assert decided(busy[0], draining, waiting, now_s=later_s) == Decision(drain=(2,))
     # It is dropped although it is wanted again: the other one comes first.
     drained = replace(draining, in_flight=0, used_s=99.5, wanted_s=99.2)
-    assert decided(busy[0], drained, wanted, now_s=later_s) == Decision(9, (2,))
+    assert decided(busy[0], drained, waiting, now_s=later_s) == Decision(9, (2,))
     # No request waits any more, so it keeps running.
     assert decided(busy[0], draining, now_s=later_s) == Decision()
 
@@ -84,8 +84,8 @@ def test_an_old_version_is_dropped_as_soon_as_it_is_idle() -> None:
     assert decided(leaving, loaded(2)) == Decision()
     assert decided(replace(leaving, in_flight=0), loaded(2)) == Decision(drop=(1,))
     # It ends in any case: no other bundle needs to be drained for its space.
-    wanted = absent(9, 90.0)
-    assert decided(leaving, loaded(2, in_flight=1), wanted) == Decision(drain=(1,))
+    waiting = absent(9, 90.0)
+    assert decided(leaving, loaded(2, in_flight=1), waiting) == Decision(drain=(1,))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -99,31 +99,37 @@ def test_the_limit_holds_and_every_bundle_is_loaded(seed: int) -> None:
     longest_wait_s = 0.0
     for tick in range(3000):
         now_s = tick * 0.05
-        for key, one in world.items():
+        for key, resident in world.items():
             if chance.random() < 0.3:
-                takes = one.state is State.LOADED and not one.is_draining
-                wanted_s = one.wanted_s if one.wanted_s is not None else now_s
+                takes = resident.state is State.LOADED and not resident.is_draining
+                wanted_s = resident.wanted_s if resident.wanted_s is not None else now_s
                 world[key] = (
-                    replace(one, in_flight=one.in_flight + 1, used_s=now_s)
+                    replace(resident, in_flight=resident.in_flight + 1, used_s=now_s)
                     if takes
-                    else replace(one, wanted_s=wanted_s)
+                    else replace(resident, wanted_s=wanted_s)
                 )
-            elif one.in_flight and chance.random() < 0.6:
-                world[key] = replace(one, in_flight=one.in_flight - 1)
+            elif resident.in_flight and chance.random() < 0.6:
+                world[key] = replace(resident, in_flight=resident.in_flight - 1)
         decision = decide(list(world.values()), 30 * MB, now_s)
-        for key, one in world.items():
-            world[key] = replace(one, is_draining=key in decision.drain)
+        for key, resident in world.items():
+            world[key] = replace(resident, is_draining=key in decision.drain)
         for key in decision.drop:
             assert not world[key].in_flight
             world[key] = replace(world[key], state=State.ABSENT, is_draining=False)
         if decision.load is not None:
-            one = world[decision.load]
+            resident = world[decision.load]
             held = [other for other in world.values() if other.state is State.LOADED]
             taken = sum(other.loaded_bytes for other in held)
-            assert taken + one.loaded_bytes + one.loading_bytes <= 30 * MB
-            assert one.wanted_s is not None
-            longest_wait_s = max(longest_wait_s, now_s - one.wanted_s)
-            world[one.key] = replace(one, state=State.LOADED, wanted_s=None, loaded_s=now_s)
-    waiting_s = [3000 * 0.05 - one.wanted_s for one in world.values() if one.wanted_s is not None]
+            assert taken + resident.loaded_bytes + resident.loading_bytes <= 30 * MB
+            assert resident.wanted_s is not None
+            longest_wait_s = max(longest_wait_s, now_s - resident.wanted_s)
+            world[resident.key] = replace(
+                resident, state=State.LOADED, wanted_s=None, loaded_s=now_s
+            )
+    waiting_s = [
+        3000 * 0.05 - resident.wanted_s
+        for resident in world.values()
+        if resident.wanted_s is not None
+    ]
     assert max(waiting_s, default=0.0) < 20
     assert 0 < longest_wait_s < 20

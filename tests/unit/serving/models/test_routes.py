@@ -25,7 +25,7 @@ def bundle(name: str, *directions: str) -> Bundle:
 
 
 def names(route: Route) -> str:
-    return " ".join(one.name for one in route.bundles)
+    return " ".join(model.name for model in route.bundles)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def routes() -> Routes:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "name", "found"),
+    ("source", "target", "name", "expected"),
     [
         (None, None, None, "large"),
         ("en", "de", None, "large"),
@@ -57,18 +57,20 @@ def routes() -> Routes:
     ],
 )
 def test_the_first_best_match_is_chosen(
-    routes: Routes, source: str | None, target: str | None, name: str | None, found: str
+    routes: Routes, source: str | None, target: str | None, name: str | None, expected: str
 ) -> None:
-    assert names(routes.choose(source, target, name)) == found
-    assert names(routes.choose(source, target, name)) == found  # cached
+    assert names(routes.choose(source, target, name)) == expected
+    assert names(routes.choose(source, target, name)) == expected  # cached
 
 
 def test_an_unusable_bundle_is_skipped_unless_it_is_the_only_one(
     routes: Routes,
 ) -> None:
-    assert names(routes.choose("en", "de", None, lambda one: one.name != "large")) == "small"
-    assert names(routes.choose("en", "fr", None, lambda one: one.name != "romance")) == "romance"
-    assert names(routes.choose("en", "de", "large", lambda one: one.name != "large")) == "large"
+    assert names(routes.choose("en", "de", None, lambda model: model.name != "large")) == "small"
+    assert (
+        names(routes.choose("en", "fr", None, lambda model: model.name != "romance")) == "romance"
+    )
+    assert names(routes.choose("en", "de", "large", lambda model: model.name != "large")) == "large"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_a_detected_language_chooses_the_bundle(routes: Routes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "name", "found", "via"),
+    ("source", "target", "name", "expected", "via"),
     [
         ("de", "fr", None, "large romance", "en"),
         ("fr", "DE-at", None, "romance large", "en"),
@@ -131,18 +133,20 @@ def test_two_bundles_are_joined_if_none_is_direct(
     source: str | None,
     target: str | None,
     name: str | None,
-    found: str,
+    expected: str,
     via: str | None,
 ) -> None:
     route = Routes(routes.bundles, "EN").choose(source, target, name)
-    assert (names(route), route.via) == (found, via)
+    assert (names(route), route.via) == (expected, via)
 
 
 def test_usable_models_are_preferred_for_both_legs() -> None:
     both = Routes(
         [bundle("large", "de>en"), bundle("small", "de>en"), bundle("french", "en>fr")], "en"
     )
-    assert names(both.choose("de", "fr", None, lambda one: one.name != "large")) == "small french"
+    assert (
+        names(both.choose("de", "fr", None, lambda model: model.name != "large")) == "small french"
+    )
     assert names(both.choose("de", "fr", None, lambda _one: False)) == "large french"
     with pytest.raises(InvalidRequest, match="from 'de' into 'de': there are de-en, en-fr, de-fr"):
         both.choose("de", "de")
@@ -150,17 +154,17 @@ def test_usable_models_are_preferred_for_both_legs() -> None:
 
 def test_pairs_name_their_pivot(routes: Routes) -> None:
     assert Routes(routes.bundles, "xx").pairs == routes.pairs
-    found = Routes(routes.bundles, "en").pairs
-    assert found[: len(routes.pairs)] == routes.pairs
-    assert Pair("de", "fr", ("large", "romance"), "en") in found
-    assert len({(one.source, one.target) for one in found}) == len(found)
+    pairs = Routes(routes.bundles, "en").pairs
+    assert pairs[: len(routes.pairs)] == routes.pairs
+    assert Pair("de", "fr", ("large", "romance"), "en") in pairs
+    assert len({(pair.source, pair.target) for pair in pairs}) == len(pairs)
 
 
 def test_a_detected_language_can_use_a_pivot(routes: Routes) -> None:
     pivoted = Routes(routes.bundles, "en")
     route = pivoted.choose_for([GERMAN, " "], "auto", "fr")
     assert (names(route), route.languages) == ("large romance", ("de", "en", "fr"))
-    assert [one and one.language for one in route.detected] == ["de", ""]
+    assert [detection and detection.language for detection in route.detected] == ["de", ""]
     one_bundle = Routes([bundle("all", "en>de", "de>en", "en>fr", "fr>en")], "en")
     assert one_bundle.choose_for([FRENCH], "auto", "de").via == "en"
     direct = one_bundle.choose_for([FRENCH], "auto", "en")
@@ -181,8 +185,8 @@ def test_bundles_that_can_be_preloaded_are_listed_once() -> None:
 
 def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path) -> None:
     (tmp_path / "en-de").symlink_to(random_bundle)
-    found = read_bundle(tmp_path / "en-de")
-    assert (found.name, found.folder) == ("en-de", random_bundle.resolve())
+    model = read_bundle(tmp_path / "en-de")
+    assert (model.name, model.folder) == ("en-de", random_bundle.resolve())
     with pytest.raises(UsageError, match=r"two models are named 'en-de': rename a folder of"):
         Routes(read_bundles([tmp_path / "en-de"] * 2))
     with pytest.raises(UsageError, match=r"nothing/manifest\.json"):

@@ -72,10 +72,10 @@ def test_abbreviations_and_identifiers_stay_in_capitals(casing: Casing, text: st
 
 
 def test_a_word_that_needs_more_tokens_with_a_capital_begins_without(casing: Casing) -> None:
-    found = casing.of("WARNING: this is hot.", "en")
-    assert found == Cased("warning: this is hot.", Capitals(only_first=True))
-    assert found.capitals is not None
-    assert found.capitals.put_into("„warnung: heiß.") == "„Warnung: heiß."
+    cased = casing.of("WARNING: this is hot.", "en")
+    assert cased == Cased("warning: this is hot.", Capitals(only_first=True))
+    assert cased.capitals is not None
+    assert cased.capitals.put_into("„warnung: heiß.") == "„Warnung: heiß."
 
 
 @pytest.mark.parametrize(("text", "read"), [("STOP!", "Stop!"), ("NO", "No")])
@@ -142,9 +142,9 @@ def test_capitals_of_a_beginning_are_the_beginning_of_the_capitals() -> None:
 def test_text_in_capitals_is_read_by_the_rules_of_its_language(
     casing: Casing, language: str, text: str, read: str
 ) -> None:
-    found = casing.of(text, language)
-    assert lower(found.text, language) == read
-    assert found.capitals == Capitals()
+    cased = casing.of(text, language)
+    assert lower(cased.text, language) == read
+    assert cased.capitals == Capitals()
 
 
 @pytest.mark.parametrize(

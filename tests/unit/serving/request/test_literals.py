@@ -22,11 +22,11 @@ def literals() -> Literals:
 
 
 def known(text: str) -> list[str]:
-    return [text[one.begin : one.end] for one in known_literals(text)]
+    return [text[literal.begin : literal.end] for literal in known_literals(text)]
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("Hi {name}, {0} {} {{ a.b }} ${C}", ["{name}", "{0}", "{}", "{{ a.b }}", "${C}"]),
         ("%s %1$s %(count)d %.2f %@ 9% sure", ["%s", "%1$s", "%(count)d", "%.2f", "%@"]),
@@ -64,14 +64,14 @@ def known(text: str) -> list[str]:
         ("4 1/2 cups, 4 1/2024, 1/2", ["4 1/2"]),
     ],
 )
-def test_literals_of_all_known_forms_are_found(text: str, found: list[str]) -> None:
-    assert known(text) == found
+def test_literals_of_all_known_forms_are_found(text: str, expected: list[str]) -> None:
+    assert known(text) == expected
 
 
 def test_tags_may_have_numbers() -> None:
     text = "<b>bold</b> <br/> a < b > c <0>d</0> <1/>"
-    found = [text[begin:end] for begin, end in tag_spans(text)]
-    assert found == ["<b>", "</b>", "<br/>", "<0>", "</0>", "<1/>"]
+    tags = [text[begin:end] for begin, end in tag_spans(text)]
+    assert tags == ["<b>", "</b>", "<br/>", "<0>", "</0>", "<1/>"]
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,16 @@ def test_tags_may_have_numbers() -> None:
 def test_what_the_vocabulary_cannot_write_is_found(
     literals: Literals, text: str, words: list[str], signs: list[str]
 ) -> None:
-    found = literals.of(text, "en")
-    assert [text[one.begin : one.end] for one in found if not one.is_sign] == words
-    assert [text[one.begin : one.end] for one in found if one.is_sign] == signs
+    kept = literals.of(text, "en")
+    assert [text[literal.begin : literal.end] for literal in kept if not literal.is_sign] == words
+    assert [text[literal.begin : literal.end] for literal in kept if literal.is_sign] == signs
 
 
 def test_words_with_letters_of_their_language_are_no_literals(literals: Literals) -> None:
     text = "Noël en Israël à Kraków"
     for language, words in (("fr", ["Kraków"]), ("en", ["Noël", "Israël", "Kraków"])):
-        found = literals.of(text, language)
-        assert [text[one.begin : one.end] for one in found] == words
+        kept = literals.of(text, language)
+        assert [text[literal.begin : literal.end] for literal in kept] == words
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_words_with_letters_of_their_language_are_no_literals(literals: Literals
 def test_names_with_letters_of_other_languages_are_usually_repeated(
     literals: Literals, language: str, text: str, names: list[str]
 ) -> None:
-    found = literals.of(text, language)
-    assert [text[one.begin : one.end] for one in found if one.is_usual] == names
+    kept = literals.of(text, language)
+    assert [text[literal.begin : literal.end] for literal in kept if literal.is_usual] == names
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_names_with_letters_of_other_languages_are_usually_repeated(
 def test_a_letter_by_itself_is_kept(
     literals: Literals, language: str, text: str, letters: list[str]
 ) -> None:
-    found = literals.of(text, language)
-    assert [text[one.begin : one.end] for one in found] == letters
-    assert not any(one.is_usual for one in found)
+    kept = literals.of(text, language)
+    assert [text[literal.begin : literal.end] for literal in kept] == letters
+    assert not any(literal.is_usual for literal in kept)
 
 
 def test_kept_spans_are_literals_and_join_their_neighbours(literals: Literals) -> None:
     text = "The green house {a} {b} is big"
-    found = literals.of(text, "en", keep=[Literal(4, 15)])
-    assert [text[one.begin : one.end] for one in found] == ["green house {a} {b}"]
+    kept = literals.of(text, "en", keep=[Literal(4, 15)])
+    assert [text[literal.begin : literal.end] for literal in kept] == ["green house {a} {b}"]
     alone = literals.of(text, "en", known=False, keep=[Literal(4, 9)])
-    assert [text[one.begin : one.end] for one in alone] == ["green"]
+    assert [text[literal.begin : literal.end] for literal in alone] == ["green"]
 
 
 @given(st.text() | st.text("ab {}%<>/:.1½❤️ć你"))
 def test_literals_are_in_order_and_apart(literals: Literals, text: str) -> None:
-    found = literals.of(text, "en")
-    assert all(0 <= one.begin < one.end <= len(text) for one in found)
-    assert all(a.end <= b.begin for a, b in pairwise(found))
+    kept = literals.of(text, "en")
+    assert all(0 <= literal.begin < literal.end <= len(text) for literal in kept)
+    assert all(a.end <= b.begin for a, b in pairwise(kept))

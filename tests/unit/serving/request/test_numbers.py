@@ -61,13 +61,13 @@ def test_languages_write_the_same_numbers(source: str, target: str, language: st
     ],
 )
 def test_changed_and_lost_numbers_are_missing(source: str, target: str, missing: list[str]) -> None:
-    assert [one.text for one in difference(source, target, ("en", "de")).missing] == missing
+    assert [number.text for number in difference(source, target, ("en", "de")).missing] == missing
 
 
 def test_the_place_and_the_additional_numbers_are_known() -> None:
-    found = difference("It has 3.5 rooms", "Es hat 35 Zimmer", ("en", "de"))
-    assert [(one.begin, one.end) for one in found.missing] == [(7, 10)]
-    assert [one.text for one in found.additional] == ["35"]
+    differences = difference("It has 3.5 rooms", "Es hat 35 Zimmer", ("en", "de"))
+    assert [(number.begin, number.end) for number in differences.missing] == [(7, 10)]
+    assert [number.text for number in differences.additional] == ["35"]
 
 
 def test_a_number_with_spaces_has_the_whole_span() -> None:
@@ -79,7 +79,7 @@ def test_a_number_with_spaces_has_the_whole_span() -> None:
 def test_numbers_too_long_to_convert_equal_themselves() -> None:
     long = "1" * 5000
     assert difference(long, long, ("en", "de")) == ([], [])
-    assert [one.text for one in difference(long, long[1:], ("en", "de")).missing] == [long]
+    assert [number.text for number in difference(long, long[1:], ("en", "de")).missing] == [long]
 
 
 def test_numbers_of_the_translation_may_be_words_of_the_text() -> None:
@@ -158,8 +158,8 @@ def test_a_number_in_another_spelling_is_equal(number: int, language: str) -> No
 @given(st.text("0123456789.,:/h pm's er"))
 def test_a_text_has_its_own_numbers(text: str) -> None:
     assert difference(text, text, ("en", "en")) == ([], [])
-    for one in numbers_of(text):
-        assert text[one.begin].isdigit()
+    for number in numbers_of(text):
+        assert text[number.begin].isdigit()
 
 
 @pytest.mark.parametrize(

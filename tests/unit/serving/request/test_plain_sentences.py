@@ -79,15 +79,17 @@ def test_a_plain_sentence_is_read_as_all_rules_read_it(
     given_options = {**options, "source_language": source, "target_language": "en"}
     if source == "en":
         given_options["target_language"] = "de"
-    found = read(texts, manifest, text, given_options)
+    readings = read(texts, manifest, text, given_options)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(source_texts, "is_plain", lambda _text, _language: False)
         by_rules = read(texts, manifest, text, given_options)
     # A plan's constraints are other objects for each plan.
-    assert [list(map(without_search, one.pieces)) for one in found] == [
-        list(map(without_search, one.pieces)) for one in by_rules
+    assert [list(map(without_search, reading.pieces)) for reading in readings] == [
+        list(map(without_search, reading.pieces)) for reading in by_rules
     ]
-    assert [one.is_unread for one in found] == [one.is_unread for one in by_rules]
+    assert [reading.is_unread for reading in readings] == [
+        reading.is_unread for reading in by_rules
+    ]
 
 
 def without_search(piece: Any) -> Any:

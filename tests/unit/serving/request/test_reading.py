@@ -64,7 +64,7 @@ def test_indices_are_those_of_the_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "line", "wanted"),
+    ("written", "line", "expected"),
     [
         ("X2 und X1 .", "{a} and {b} .", "{b} und {a} ."),
         ("Rot ( X1 ) und „ X2 “", 'Red ({n}) and "{x}"', "Rot ({n}) und „{x} “"),
@@ -75,9 +75,9 @@ def test_indices_are_those_of_the_line() -> None:
     ],
 )
 def test_white_space_beside_the_same_neighbour_equals_the_sources(
-    written: str, line: str, wanted: str
+    written: str, line: str, expected: str
 ) -> None:
-    assert read(line).restored(written).text == wanted
+    assert read(line).restored(written).text == expected
 
 
 _WORDS = st.sampled_from(("Tom", "has", "öl", "(", "-", '"'))
@@ -90,17 +90,17 @@ def test_the_same_words_have_the_same_white_space(parts: list[tuple[str, str]]) 
     line = "".join(word + gap for word, gap in parts).strip()
     reading = read(line)
     assert reading.line == line
-    found = reading.restored(reading.text)
-    assert found.text == line
-    assert [line[begin:end] for begin, end, _ in found.placed] == list(reading.raw)
-    indices = [found.index(at) for at in range(len(reading.text) + 1)]
+    restored = reading.restored(reading.text)
+    assert restored.text == line
+    assert [line[begin:end] for begin, end, _ in restored.placed] == list(reading.raw)
+    indices = [restored.index(at) for at in range(len(reading.text) + 1)]
     assert all(a <= b for a, b in pairwise(indices))
 
 
 def test_a_translation_of_another_reading_becomes_one_of_the_own() -> None:
     own, other = read("COVID-19 in {a} :-)"), read("COVID-19 in {a} :-)", 1)
-    one, two, three = other.stand_ins
-    assert own.replaced(f"{three} In {two} ist {one}.", other) == "* In X1 ist COVID-19."
+    first, second, third = other.stand_ins
+    assert own.replaced(f"{third} In {second} ist {first}.", other) == "* In X1 ist COVID-19."
 
 
 def test_a_literal_at_the_end_of_a_number_stays_apart_from_digits() -> None:

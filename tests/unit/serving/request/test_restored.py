@@ -8,7 +8,7 @@ from dragoman_serving.request.restored import Occurrence, Restored
 
 
 @pytest.mark.parametrize(
-    ("written", "source", "wanted"),
+    ("written", "source", "expected"),
     [
         ("<b> Hallo </b> Welt.", "<b>Hello</b> world.", "<b>Hallo</b> Welt."),
         ("<b>Hallo</b>Welt.", "<b> Hello </b> world.", "<b> Hallo </b> Welt."),
@@ -16,10 +16,10 @@ from dragoman_serving.request.restored import Occurrence, Restored
         ("eins <br> zwei <br/> drei", "one<br>two <br/>three", "eins<br>zwei <br/>drei"),
     ],
 )
-def test_white_space_is_as_in_the_source(written: str, source: str, wanted: str) -> None:
+def test_white_space_is_as_in_the_source(written: str, source: str, expected: str) -> None:
     spans = tag_spans(source)
-    found = [
+    occurrences = [
         Occurrence(begin, end, span, written[begin:end])
         for (begin, end), span in zip(tag_spans(written), spans, strict=True)
     ]
-    assert Restored(written, source, found, spans).text == wanted
+    assert Restored(written, source, occurrences, spans).text == expected

@@ -102,7 +102,9 @@ def test_plain_requests_have_no_constraints(tokenizer: Tokenizer) -> None:
         _, search = plan(tokenizer, **options).of_sentence(0, READING, SOURCE)
         assert search.constraints is None
     # Nor if the given options have default values, whatever they exclude.
-    defaults = {name: one.default for name, one in OPTIONS.items() if one.default is not None}
+    defaults = {
+        name: option.default for name, option in OPTIONS.items() if option.default is not None
+    }
     _, search = plan(tokenizer, **defaults).of_sentence(0, READING, SOURCE)
     assert search.constraints is None
 
@@ -155,9 +157,9 @@ def test_each_text_has_its_own_prefix_or_all_share_one(tokenizer: Tokenizer) -> 
         planned = plan(tokenizer, 2, prefix=prefix)
         for index in (0, 1):
             most, search = planned.of_sentence(index, READING, SOURCE)
-            wanted = prefix[index] if len(prefix) == 2 else "Das"
+            own_prefix = prefix[index] if len(prefix) == 2 else "Das"
             assert search.constraints is not None
-            assert search.constraints.prefix == tuple(tokenizer.encode(wanted))
+            assert search.constraints.prefix == tuple(tokenizer.encode(own_prefix))
             assert most == Limits().target_tokens(len(SOURCE)) + len(search.constraints.prefix)
 
 

@@ -40,12 +40,14 @@ def test_each_tag_occurs_once_and_elements_enclose_the_same_words(
     target = data.draw(texts())
     placed = place(tagged.text, target, tagged.markup, data.draw(evidences(tagged.text, target)))
     check_structure(tagged.markup, target, placed)
-    found = tagged.with_placed(placed).put_into(target)
-    letters = [at for at, one in enumerate(target) if not one.isspace()]
-    assert [found.text[found.places[at]] for at in letters] == [target[at] for at in letters]
-    assert found.places[-1] == len(found.text)
+    translated = tagged.with_placed(placed).put_into(target)
+    letters = [at for at, letter in enumerate(target) if not letter.isspace()]
+    assert [translated.text[translated.places[at]] for at in letters] == [
+        target[at] for at in letters
+    ]
+    assert translated.places[-1] == len(translated.text)
     if "<" not in target:
-        assert tags(found.text) == tags(line)
+        assert tags(translated.text) == tags(line)
 
 
 @given(lines())
@@ -54,8 +56,8 @@ def test_tags_inserted_into_the_same_sentence_keep_their_positions(line: str) ->
     if tagged is None:
         return
     same = PlacedCodes(tuple((code.begin, code.end) for code in tagged.markup.codes))
-    found = tagged.with_placed(same).put_into(tagged.text)
-    assert found.text.replace(" ", "") == line.replace(" ", "")
+    translated = tagged.with_placed(same).put_into(tagged.text)
+    assert translated.text.replace(" ", "") == line.replace(" ", "")
     for character, at in zip(tagged.text, tagged.source.places, strict=False):
         assert character in (line[at], " ")  # a space in place of a tag separates words
 
@@ -71,17 +73,17 @@ def test_tags_inserted_into_the_same_sentence_keep_their_positions(line: str) ->
     ],
 )
 def test_elements_become_codes(line: str, text: str, codes: list[Code]) -> None:
-    found = TaggedSentence.of(line)
-    assert found is not None
-    assert found.text == text
-    assert list(found.markup.codes) == codes
+    tagged = TaggedSentence.of(line)
+    assert tagged is not None
+    assert tagged.text == text
+    assert list(tagged.markup.codes) == codes
 
 
 def test_tags_of_elements_across_sentences_keep_their_order() -> None:
     tagged = TaggedSentence.of("red</b> and <b>blue <i>it</i>")
     assert tagged is not None
-    found = tagged.with_placed(PlacedCodes(((12, 12), (0, 0), (5, 7))))
-    assert found.put_into("blau es und rot").text == "</b> blau <i>es</i> und <b>rot"
+    placed = tagged.with_placed(PlacedCodes(((12, 12), (0, 0), (5, 7))))
+    assert placed.put_into("blau es und rot").text == "</b> blau <i>es</i> und <b>rot"
 
 
 def test_a_sentence_without_tags_has_none() -> None:

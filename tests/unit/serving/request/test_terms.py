@@ -36,7 +36,7 @@ PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", 
 )
 def test_terms_are_found_as_words(text: str, targets: tuple[str, ...]) -> None:
     glossary = Glossary({"tea": "Tee", "iced tea": "Eistee", "c++ (beta)": "C++ (beta)"})
-    assert tuple(one.target for one in glossary.of(text)) == targets
+    assert tuple(term.target for term in glossary.of(text)) == targets
 
 
 def test_empty_terms_are_no_terms() -> None:
@@ -57,8 +57,8 @@ def test_empty_terms_are_no_terms() -> None:
 )
 def test_spelling_and_white_space_make_no_difference(text: str, source: str | None) -> None:
     terms = ("tea time", "naïve tea", "GRÖSSE", "house", "tea")
-    found = Glossary(dict.fromkeys(terms, "x")).of(text)
-    assert [text[one.begin : one.end] for one in found] == ([source] if source else [])
+    matches = Glossary(dict.fromkeys(terms, "x")).of(text)
+    assert [text[match.begin : match.end] for match in matches] == ([source] if source else [])
 
 
 SMALL_WORDS = st.lists(st.sampled_from("ab+ß "), min_size=1, max_size=6).map("".join)
@@ -69,9 +69,9 @@ def test_the_longest_of_several_terms_at_a_position_counts(terms: list[str], tex
     all_terms = sorted({folded(term) for term in terms}, key=len, reverse=True)
     any_term = "|".join(map(re.escape, all_terms))
     written = folded_text(text)[0]
-    found = re.findall(rf"(?<!\w)(?:{any_term})(?!\w)", written) if terms else []
+    expected = re.findall(rf"(?<!\w)(?:{any_term})(?!\w)", written) if terms else []
     glossary = Glossary({term: folded(term) for term in terms})
-    assert [one.target.casefold() for one in glossary.of(text)] == found
+    assert [match.target.casefold() for match in glossary.of(text)] == expected
 
 
 def test_many_terms_with_one_prefix_take_little_longer_than_few() -> None:

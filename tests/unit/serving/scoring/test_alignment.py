@@ -66,9 +66,9 @@ def test_words_equal_those_of_split(text: str) -> None:
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) -> None:
     target = shipped.decode(shipped.encode(given))
-    found = links(str(word_links(source, target, [linked(shipped, source, given)])))
-    assert found == sorted(set(found))
-    for src, tgt in found:
+    pairs = links(str(word_links(source, target, [linked(shipped, source, given)])))
+    assert pairs == sorted(set(pairs))
+    for src, tgt in pairs:
         assert 0 <= src < len(source.split())
         assert 0 <= tgt < len(target.split())
 
@@ -79,12 +79,12 @@ def test_positions_in_a_text_are_ordered_and_within_it(shipped: Tokenizer, text:
     pieces = shipped.pieces(text)
     assert [piece.id for piece in pieces] == shipped.encode(text)
     decoded = shipped.decode(shipped.encode(text))
-    for found, whole in (
+    for tokens, whole in (
         (pieces, text),
         (shipped.decoded_pieces(shipped.encode(text)), decoded),
     ):
-        assert len(found) == len(pieces)
-        places = [place for piece in found for place in (piece.begin, piece.end)]
+        assert len(tokens) == len(pieces)
+        places = [place for piece in tokens for place in (piece.begin, piece.end)]
         assert places == sorted(places)
         assert not places or 0 <= places[0] <= places[-1] <= len(whole)
 
@@ -97,11 +97,11 @@ def test_identical_tokens_link_identical_words(
     text = space.join(words)
     pieces = shipped.pieces(text)
     same = Linked(pieces, pieces, np.eye(len(pieces), dtype=np.float32))
-    found = links(str(word_links(text, text, [same])))
+    pairs = links(str(word_links(text, text, [same])))
     # Characters that NFKC drops have no token, and so no link.
-    assert all(source == target for source, target in found)
+    assert all(source == target for source, target in pairs)
     plain = [index for index, word in enumerate(words) if word.isascii()]
-    assert {(index, index) for index in plain} <= set(found)
+    assert {(index, index) for index in plain} <= set(pairs)
 
 
 def test_sentences_are_counted_in_their_texts(shipped: Tokenizer) -> None:
@@ -126,13 +126,13 @@ def test_a_link_is_the_position_with_the_most_attention(shipped: Tokenizer) -> N
 
 
 def test_soft_weights_of_other_sentences_are_zero(shipped: Tokenizer) -> None:
-    one, two = linked(shipped, "red", "blue"), linked(shipped, "green white", "black")
-    soft = json.loads(str(piece_weights("red green white", "blue black", [one, two])))
+    first, second = linked(shipped, "red", "blue"), linked(shipped, "green white", "black")
+    soft = json.loads(str(piece_weights("red green white", "blue black", [first, second])))
     weights = np.array(soft["weights"])
     assert weights.shape == (len(soft["target"]), len(soft["source"]))
-    rows, columns = one.weights.shape
-    np.testing.assert_allclose(weights[:rows, :columns], one.weights, atol=1e-4)
-    np.testing.assert_allclose(weights[rows:, columns:], two.weights, atol=1e-4)
+    rows, columns = first.weights.shape
+    np.testing.assert_allclose(weights[:rows, :columns], first.weights, atol=1e-4)
+    np.testing.assert_allclose(weights[rows:, columns:], second.weights, atol=1e-4)
     assert not weights[:rows, columns:].any()
     assert not weights[rows:, :columns].any()
 
@@ -150,9 +150,9 @@ def test_punctuation_is_ignored_in_words_with_letters(shipped: Tokenizer) -> Non
     words = {"Auto": "car", "jetzt": "now"}
     for row, piece in enumerate(tgt):
         word = words.get(piece.text.strip("▁"), "red")  # punctuation attends to the first word
-        weights[row, [one.text.strip("▁") for one in src].index(word)] = 1
-    found = links(str(word_links(source, target, [Linked(src, tgt, weights)])))
-    assert found == [(0, 2), (1, 0), (3, 1)]
+        weights[row, [piece.text.strip("▁") for piece in src].index(word)] = 1
+    pairs = links(str(word_links(source, target, [Linked(src, tgt, weights)])))
+    assert pairs == [(0, 2), (1, 0), (3, 1)]
 
 
 def test_links_are_composed_through_the_pivot_words() -> None:
@@ -171,9 +171,9 @@ def test_weights_are_composed_for_any_pivot_tokens_and_line_breaks(
         for word, begin in zip(between.split(), (0, 5, 13), strict=True)
     ]
     letters = [
-        Piece(one, 0, at, at + 1)
-        for at, one in enumerate(between.replace(" ", "\r\n", 1))
-        if one.strip()
+        Piece(letter, 0, at, at + 1)
+        for at, letter in enumerate(between.replace(" ", "\r\n", 1))
+        if letter.strip()
     ]
     source, target = shipped.pieces("a b c"), shipped.pieces("a b c")
     assert len(source) == len(target) == 3

@@ -75,19 +75,23 @@ TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue gre
 
 def test_token_scores_add_up_to_the_score_of_beam_search(shipped: Translator) -> None:
     texts = ["I would like a cup of coffee.", "Good morning!", "Tom's."]
-    found = translate(shipped, texts, return_token_scores=True, num_return_sequences=3)
-    every = [one for best in found for one in (best, *best.others)]
+    translations = translate(shipped, texts, return_token_scores=True, num_return_sequences=3)
+    every = [translation for best in translations for translation in (best, *best.others)]
     every += translate(shipped, texts, return_token_scores=True, max_tokens=3)
     assert len(every) == 12
-    assert {one.complete for one in every} == {True, False}
-    for one in every:
-        told = json.loads(str(assessed(one).token_scores))
-        assert len(told["tokens"]) == len(told["log_probs"]) == one.output_tokens + one.complete
-        assert (told["tokens"][-1] == "</s>") == one.complete
+    assert {translation.complete for translation in every} == {True, False}
+    for translation in every:
+        scores = json.loads(str(assessed(translation).token_scores))
+        assert (
+            len(scores["tokens"])
+            == len(scores["log_probs"])
+            == translation.output_tokens + translation.complete
+        )
+        assert (scores["tokens"][-1] == "</s>") == translation.complete
         alpha = shipped.manifest.limits.length_penalty
-        assert one.score == pytest.approx(assessed(one).score(alpha), abs=1e-3)
-        assert assessed(one).confidence == pytest.approx(
-            sum(told["log_probs"]) / len(told["log_probs"]), abs=1e-5
+        assert translation.score == pytest.approx(assessed(translation).score(alpha), abs=1e-3)
+        assert assessed(translation).confidence == pytest.approx(
+            sum(scores["log_probs"]) / len(scores["log_probs"]), abs=1e-5
         )
 
 
@@ -108,10 +112,12 @@ def test_links_are_those_of_the_text_that_is_returned(
         monkeypatch.setattr(Reading, "is_in", lambda *_: False)
     text = f"Hello {placeholder}, that is a cup. {placeholder} is here."
     options = {"keep_placeholders": True, "split_sentences": splits, "return_alignments": "hard"}
-    (found,) = translate(shipped, [text], **options)
-    assert found.text.count(placeholder) == 2
-    links = [tuple(map(int, link.split("-"))) for link in str(assessed(found).alignment).split()]
-    source, target = text.split(), found.text.split()
+    (translation,) = translate(shipped, [text], **options)
+    assert translation.text.count(placeholder) == 2
+    links = [
+        tuple(map(int, link.split("-"))) for link in str(assessed(translation).alignment).split()
+    ]
+    source, target = text.split(), translation.text.split()
     tag = {place for place, word in enumerate(target) if word == "<a\u200b\u200bb"}
     assert {word for _, word in links} == set(range(len(target))) - tag
     assert ("here.", "hier.") in {(source[src], target[tgt]) for src, tgt in links}
@@ -119,15 +125,21 @@ def test_links_are_those_of_the_text_that_is_returned(
 
 def test_greedy_search_has_scores_on_request(translator: Translator) -> None:
     plain = translate(translator, TEXTS, beam_width=1)
-    assert [(one.score, one.assessment) for one in plain] == [(None, None)] * 4
-    found = translate(translator, TEXTS, beam_width=1, return_scores=True, length_penalty=1.3)
-    assert [one.text for one in found] == [one.text for one in plain]
+    assert [(translation.score, translation.assessment) for translation in plain] == [
+        (None, None)
+    ] * 4
+    translations = translate(
+        translator, TEXTS, beam_width=1, return_scores=True, length_penalty=1.3
+    )
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in plain
+    ]
     scored = translate(
         translator, TEXTS, beam_width=1, return_scores=True, return_token_scores=True
     )
-    right = [assessed(one).score(1.3) for one in scored]
+    right = [assessed(translation).score(1.3) for translation in scored]
     # int8 by the search if the machine supports it, fp32 by the graph.
-    assert [one.score for one in found] == pytest.approx(right, abs=0.3)
+    assert [translation.score for translation in translations] == pytest.approx(right, abs=0.3)
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -135,10 +147,12 @@ def test_a_search_returns_its_confidence(translator: Translator, width: int) -> 
     options = {"beam_width": width, "return_confidence": True, "length_penalty": 1.3}
     quick = translate(translator, TEXTS, **options)
     right = translate(translator, TEXTS, **options, return_token_scores=True)
-    assert [one.text for one in quick] == [one.text for one in right]
-    assert all(one.assessment is None for one in quick)
-    for one, other in zip(quick, right, strict=True):
-        assert one.confidence == pytest.approx(assessed(other).confidence, abs=0.1)
+    assert [translation.text for translation in quick] == [
+        translation.text for translation in right
+    ]
+    assert all(translation.assessment is None for translation in quick)
+    for translation, scored in zip(quick, right, strict=True):
+        assert translation.confidence == pytest.approx(assessed(scored).confidence, abs=0.1)
     # If its scores are no longer the model's, the graph computes them.
     (altered,) = translate(translator, TEXTS[:1], **options, repetition_penalty=1.2)
     assert altered.assessment is not None
@@ -150,16 +164,16 @@ def test_text_without_words_has_full_confidence(translator: Translator) -> None:
         {"return_alignments": "hard"},
         {"return_alignments": "soft"},
     ):
-        (found,) = translate(translator, ["* * *"], split_sentences=True, **options)
-        assert (found.text, found.confidence) == ("* * *", 0.0)
+        (translation,) = translate(translator, ["* * *"], split_sentences=True, **options)
+        assert (translation.text, translation.confidence) == ("* * *", 0.0)
 
 
 def test_a_translation_cut_at_the_limit_is_scored(translator: Translator) -> None:
     options = {"min_tokens": 320, "max_tokens": 320, "return_token_scores": True}
-    (found,) = translate(translator, TEXTS[:1], **options, return_alignments="soft")
-    assert (found.output_tokens, found.complete) == (320, False)
-    assert len(assessed(found).tokens) == len(assessed(found).log_probs) == 320
-    assert len(json.loads(str(assessed(found).alignment))["weights"]) == 320
+    (translation,) = translate(translator, TEXTS[:1], **options, return_alignments="soft")
+    assert (translation.output_tokens, translation.complete) == (320, False)
+    assert len(assessed(translation).tokens) == len(assessed(translation).log_probs) == 320
+    assert len(json.loads(str(assessed(translation).alignment))["weights"]) == 320
 
 
 def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None:
@@ -175,12 +189,14 @@ def test_several_sentences_are_joined(translator: Translator) -> None:
     first, second = "red blue green.", "White black!"
     options = {"return_token_scores": True, "max_tokens": 8}
     (whole,) = translate(translator, [f" {first}\n\n {second}"], split_sentences=True, **options)
-    parts = [assessed(one) for one in translate(translator, [first, second], **options)]
-    found = assessed(whole)
-    assert found.tokens == parts[0].tokens + parts[1].tokens
+    parts = [
+        assessed(translation) for translation in translate(translator, [first, second], **options)
+    ]
+    joined = assessed(whole)
+    assert joined.tokens == parts[0].tokens + parts[1].tokens
     log_probs = [*parts[0].log_probs, *parts[1].log_probs]
-    assert found.log_probs == pytest.approx(log_probs, abs=1e-4)
-    assert found.confidence == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-4)
+    assert joined.log_probs == pytest.approx(log_probs, abs=1e-4)
+    assert joined.confidence == pytest.approx(sum(log_probs) / len(log_probs), abs=1e-4)
 
 
 def test_words_are_counted_in_the_whole_text(translator: Translator) -> None:
@@ -199,10 +215,10 @@ def links_of(translation: Translation) -> list[str]:
 
 
 def test_soft_alignments_link_subword_tokens(translator: Translator) -> None:
-    (found,) = translate(translator, ["red blue"], return_alignments="soft", max_tokens=8)
-    soft = json.loads(str(assessed(found).alignment))
+    (translation,) = translate(translator, ["red blue"], return_alignments="soft", max_tokens=8)
+    soft = json.loads(str(assessed(translation).alignment))
     assert "".join(soft["source"]).replace("▁", " ").strip() == "red blue"
-    assert len(soft["weights"]) == len(soft["target"]) == found.output_tokens
+    assert len(soft["weights"]) == len(soft["target"]) == translation.output_tokens
     assert {len(row) for row in soft["weights"]} == {len(soft["source"])}
     assert all(0 <= sum(row) <= 1.001 for row in soft["weights"])
 
@@ -211,13 +227,15 @@ def test_given_translations_are_scored_like_own_ones(shipped: Translator) -> Non
     texts = ["I would like a cup of coffee.", "Good morning!"]
     own = translate(shipped, texts, return_alignments="hard", return_scores=True)
     options = OptionArguments(return_alignments="hard")
-    told = shipped.score(texts, [one.text for one in own], options).future.result(60)
-    for one, found in zip(own, told, strict=True):
-        assert found.tokens == assessed(one).tokens
-        assert found.log_probs == pytest.approx(assessed(one).log_probs, abs=1e-4)
-        assert found.alignment == assessed(one).alignment
+    assessments = shipped.score(
+        texts, [translation.text for translation in own], options
+    ).future.result(60)
+    for translation, scored in zip(own, assessments, strict=True):
+        assert scored.tokens == assessed(translation).tokens
+        assert scored.log_probs == pytest.approx(assessed(translation).log_probs, abs=1e-4)
+        assert scored.alignment == assessed(translation).alignment
         alpha = shipped.manifest.limits.length_penalty
-        assert found.score(alpha) == pytest.approx(one.score, abs=1e-3)
+        assert scored.score(alpha) == pytest.approx(translation.score, abs=1e-3)
     worse, better = shipped.score(
         ["Good morning!"] * 2, ["Gute Nacht!", "Guten Morgen!"], OptionArguments()
     ).future.result(60)
@@ -229,13 +247,13 @@ def test_given_translations_are_scored_like_own_ones(shipped: Translator) -> Non
 def test_no_text_breaks_the_assessment(
     shipped: Translator, text: str, target: str, split: bool
 ) -> None:
-    wanted = {"return_alignments": "hard", "return_token_scores": True}
+    options = {"return_alignments": "hard", "return_token_scores": True}
     try:
-        (found,) = shipped.score([text], [target], wanted).future.result(60)
-        (own,) = translate(shipped, [text], split_sentences=split, max_tokens=4, **wanted)
+        (scored,) = shipped.score([text], [target], options).future.result(60)
+        (own,) = translate(shipped, [text], split_sentences=split, max_tokens=4, **options)
     except InvalidRequest:
         return
-    for alignment, translated in ((found.alignment, target), (assessed(own).alignment, own.text)):
+    for alignment, translated in ((scored.alignment, target), (assessed(own).alignment, own.text)):
         for link in str(alignment).split():
             src, tgt = map(int, link.split("-"))
             assert src < len(text.split())

@@ -43,41 +43,43 @@ def check(attention: Attention | None, said: int) -> Attention:
 
 
 def test_attention_of_translations_and_their_alternatives(translator: Translator) -> None:
-    asked = options(max_tokens=6, num_return_sequences=2, target_language="de")
+    arguments = options(max_tokens=6, num_return_sequences=2, target_language="de")
     for text, best in zip(
-        ["red blue", "green"], translator.translate(["red blue", "green"], asked), strict=True
+        ["red blue", "green"], translator.translate(["red blue", "green"], arguments), strict=True
     ):
-        for one in (best, *best.others):
-            assert one.assessment is not None
-            found = check(one.assessment.attention, one.output_tokens + one.complete)
-            assert found.source[0] == "<2de>"
-            assert found.source[-1] == "</s>"
-            assert "".join(found.source[1:-1]).replace("▁", " ").strip() == text
+        for translation in (best, *best.others):
+            assert translation.assessment is not None
+            attention = check(
+                translation.assessment.attention, translation.output_tokens + translation.complete
+            )
+            assert attention.source[0] == "<2de>"
+            assert attention.source[-1] == "</s>"
+            assert "".join(attention.source[1:-1]).replace("▁", " ").strip() == text
 
 
 def test_attention_of_given_translations(translator: Translator) -> None:
-    (found,) = translator.score(["red"], ["blue green"], options()).future.result(60)
-    attention = check(found.attention, len(found.tokens))
-    assert attention.said == found.tokens
+    (scored,) = translator.score(["red"], ["blue green"], options()).future.result(60)
+    attention = check(scored.attention, len(scored.tokens))
+    assert attention.said == scored.tokens
     assert attention.said[-1] == "</s>"
 
 
 def test_attention_is_returned_only_on_request(translator: Translator) -> None:
-    (found,) = translator.translate(
+    (translation,) = translator.translate(
         ["red"], OptionArguments(return_token_scores=True, max_tokens=4)
     )
-    assert found.assessment is not None
-    assert found.assessment.attention is None
+    assert translation.assessment is not None
+    assert translation.assessment.attention is None
 
 
 def test_its_json_has_six_digits(translator: Translator) -> None:
-    (found,) = translator.score(["red"], ["blue"], options()).future.result(60)
-    assert found.attention is not None
-    told = json.loads(found.attention.to_json())
-    assert set(told) == {"source", "read", "said", "alignment_heads", "aligns_when_read", *KINDS}
+    (scored,) = translator.score(["red"], ["blue"], options()).future.result(60)
+    assert scored.attention is not None
+    written = json.loads(scored.attention.to_json())
+    assert set(written) == {"source", "read", "said", "alignment_heads", "aligns_when_read", *KINDS}
     for kind in KINDS:
-        np.testing.assert_allclose(told[kind], found.attention.weights(kind), atol=1e-6)
-    assert max(map(len, str(told["cross"]).strip("[]").split(", "))) <= len("0.123456]]]]")
+        np.testing.assert_allclose(written[kind], scored.attention.weights(kind), atol=1e-6)
+    assert max(map(len, str(written["cross"]).strip("[]").split(", "))) <= len("0.123456]]]]")
 
 
 def test_unavailable_attention_is_refused(

@@ -76,21 +76,21 @@ def test_searches_return_the_same_bits_as_scoring_their_results(
     options = replace(options, token_scores=True, alignment=True)
     sentences = [Sentence(src_ids, 2 * len(src_ids), options) for src_ids in sources(20)]
     for sentence, future in zip(sentences, engine.submit(sentences), strict=True):
-        found = future.result(60)
-        hypotheses = (found, *found.others)
-        pairs = [pair_of(sentence, one) for one in hypotheses]
-        for one, scored in zip(hypotheses, scoring.run(pairs), strict=True):
-            assert one.token_log_probs == scored.log_probs
-            assert one.attention is not None
+        best = future.result(60)
+        hypotheses = (best, *best.others)
+        pairs = [pair_of(sentence, hypothesis) for hypothesis in hypotheses]
+        for hypothesis, scored in zip(hypotheses, scoring.run(pairs), strict=True):
+            assert hypothesis.token_log_probs == scored.log_probs
+            assert hypothesis.attention is not None
             assert scored.attention is not None
-            attention = attention_of_tokens(one.attention, HEADS, len(one.ids))
+            attention = attention_of_tokens(hypothesis.attention, HEADS, len(hypothesis.ids))
             # The step that reads the last token is missing if the search was over.
-            read = len(one.ids) if one.complete else len(one.ids) - 1
+            read = len(hypothesis.ids) if hypothesis.complete else len(hypothesis.ids) - 1
             assert np.array_equal(attention[:read], scored.attention[:read])
 
 
-def pair_of(sentence: Sentence, found: Hypothesis) -> Pair:
-    return Pair(sentence.src_ids, found.ids, found.complete, attention=True)
+def pair_of(sentence: Sentence, hypothesis: Hypothesis) -> Pair:
+    return Pair(sentence.src_ids, hypothesis.ids, hypothesis.complete, attention=True)
 
 
 def test_neighbours_change_no_bit(scoring: NativeScoring) -> None:

@@ -82,10 +82,10 @@ def by_pytorch(model: Transformer, pair: Pair) -> torch.Tensor:
 def test_log_probabilities_equal_pytorchs(scorer: Scorer) -> None:
     model, given = tiny_model(), [*pairs(60), *longest()]
     for pair, future in zip(given, scorer.submit(given), strict=True):
-        found, right = future.result(60).log_probs, by_pytorch(model, pair)
-        assert len(found) == len(right) == len(pair.tgt_ids) + pair.complete
+        log_probs, right = future.result(60).log_probs, by_pytorch(model, pair)
+        assert len(log_probs) == len(right) == len(pair.tgt_ids) + pair.complete
         bound = TOLERANCE["fp32"] * max(1.0, float(right.abs().max()))
-        assert np.abs(np.array(found) - right.numpy()).max() <= bound
+        assert np.abs(np.array(log_probs) - right.numpy()).max() <= bound
 
 
 def test_a_result_does_not_depend_on_its_neighbours(scorer: Scorer) -> None:
@@ -123,16 +123,16 @@ def test_attention_of_the_longest_translation_has_its_last_token(
     scorer = Scorer(bundle, replace(manifest, alignment=heads))
     cut, _ = longest()
     whole, shorter = scorer.submit([cut, replace(cut, tgt_ids=cut.tgt_ids[:-1])])
-    found, right = whole.result(60).attention, shorter.result(60).attention
+    of_whole, of_shorter = whole.result(60).attention, shorter.result(60).attention
     scorer.close()
-    assert found is not None
-    assert right is not None
-    assert found.shape == (320, len(cut.src_ids))
-    np.testing.assert_allclose(found[:-1], right, atol=TOLERANCE["fp32"])
+    assert of_whole is not None
+    assert of_shorter is not None
+    assert of_whole.shape == (320, len(cut.src_ids))
+    np.testing.assert_allclose(of_whole[:-1], of_shorter, atol=TOLERANCE["fp32"])
     # The step that generates the last token is the one that reads the last but one.
     _, (attention,) = ScoreGraph(bundle, manifest).run_all([cut])
     last = (attention[0, 1, -1] + attention[2, 3, -1]) / 2
-    np.testing.assert_allclose(found[-1], last, atol=TOLERANCE["fp32"])
+    np.testing.assert_allclose(of_whole[-1], last, atol=TOLERANCE["fp32"])
 
 
 def test_too_long_pairs_are_refused_by_name(scorer: Scorer) -> None:
@@ -188,14 +188,14 @@ def gate(scorer: Scorer, bundle: Path) -> Iterator[Gate]:
 
 
 def test_cancelled_pairs_are_not_scored(scorer: Scorer, gate: Gate) -> None:
-    one, *others = pairs(4)
-    (first,) = scorer.submit([one])
+    pair, *others = pairs(4)
+    (first,) = scorer.submit([pair])
     assert gate.began.wait(60)
     late = replace(others[1], deadline_s=time.monotonic() - 1)
-    cancelled, overdue, wanted = scorer.submit([others[0], late, others[2]])
+    cancelled, overdue, valid = scorer.submit([others[0], late, others[2]])
     assert cancelled.cancel()
     gate.may.set()
-    assert wanted.result(60).log_probs
+    assert valid.result(60).log_probs
     assert first.result(60).log_probs
     with pytest.raises(DeadlineExceeded, match="the deadline passed"):
         overdue.result(60)
@@ -260,11 +260,11 @@ def test_a_failure_affects_only_its_own_pairs(scorer: Scorer, gate: Gate) -> Non
     assert gate.began.wait(60)
     good = Pair((4, 11, END_ID), (11,))
     bad = replace(good, tgt_ids=(10**6,))
-    one, failed, other = scorer.submit([good, bad, good])
+    earlier, failed, later = scorer.submit([good, bad, good])
     gate.may.set()
     with pytest.raises(ScoringFailure, match="scoring failed: InvalidArgument"):
         failed.result(60)
-    assert one.result(60).log_probs == other.result(60).log_probs
+    assert earlier.result(60).log_probs == later.result(60).log_probs
     assert first.result(60).log_probs
     assert gate.runs == [1, 3, 1, 1, 1]
 
@@ -296,7 +296,7 @@ def test_a_bundle_without_the_graph_is_refused(bundle: Path) -> None:
 def test_runs_have_similar_lengths_and_a_size_limit() -> None:
     lengths = sorted((len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs(200))
     groups = like_lengths(lengths)
-    assert [one for group in groups for one in lengths[group]] == lengths
+    assert [length for group in groups for length in lengths[group]] == lengths
     assert 1 < len(groups) < len(lengths)
     for group in groups:
         for side in zip(*lengths[group], strict=True):

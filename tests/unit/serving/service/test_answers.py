@@ -40,12 +40,12 @@ def test_an_answer_has_an_element_for_each_text() -> None:
 
 def test_alternatives_follow_the_best_translation_of_their_text() -> None:
     others = (Translation("Grünes.", 4, True, -2.0),)
-    found = [
+    translations = [
         Translation("Grün.", 3, True, -1.0, others),
         Translation("Rot", 2, False, -0.5, (Translation("Rotes", 3, True, -0.75),)),
     ]
     names = (*ALL, "scores")
-    answer = of_translations(found, {"scores"}, Form(7, names, (1, 2)), BUNDLE)
+    answer = of_translations(translations, {"scores"}, Form(7, names, (1, 2)), BUNDLE)
     assert elements(answer) == {
         "text_output": ["Grün.".encode(), "Grünes.".encode(), b"Rot", b"Rotes"],
         "output_tokens": [3, 4, 2, 3],
@@ -53,7 +53,9 @@ def test_alternatives_follow_the_best_translation_of_their_text() -> None:
         "scores": [-1.0, -2.0, -0.5, -0.75],
     }
     assert {tensor.shape for tensor in answer.outputs} == {(1, 4)}
-    assert "scores" not in elements(of_translations(found, (), Form(7, names, (1, 2)), BUNDLE))
+    assert "scores" not in elements(
+        of_translations(translations, (), Form(7, names, (1, 2)), BUNDLE)
+    )
 
 
 def test_only_requested_outputs_are_sent() -> None:

@@ -80,9 +80,9 @@ def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
 def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
     """The answers of a bundle that is served alone."""
     translator = Translator(folder)
-    found = [one.text for one in translator.translate(texts, options)]
+    translated = [translation.text for translation in translator.translate(texts, options)]
     translator.close()
-    return found
+    return translated
 
 
 def told(connect: Connect) -> Any:
@@ -110,7 +110,7 @@ def test_a_request_is_answered_as_by_its_bundle_served_alone(
     translate: Triton, folders: list[Path], options: dict[str, Any], name: str
 ) -> None:
     translate.send(request(1, TEXTS, **options))
-    (folder,) = (one for one in folders if one.name == name)
+    (folder,) = (folder for folder in folders if folder.name == name)
     assert texts_of(translate.answer()) == alone(folder, TEXTS, **options)
 
 
@@ -149,7 +149,7 @@ def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect
     stream, score = ready(connect, model=STREAM), ready(connect, model=SCORE)
     for options in ({"target_language": "fr"}, {"model": "second"}):
         name = options.get("model", "french")
-        (folder,) = (one for one in folders if one.name == name)
+        (folder,) = (folder for folder in folders if folder.name == name)
         stream.send(request(1, TEXTS[:1], **options))
         while not (answer := stream.answer()).last:
             pass
@@ -158,10 +158,10 @@ def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect
         answer = score.answer()
         assert isinstance(answer, Answer)
         translator = Translator(folder)
-        (found,) = translator.score(TEXTS[:1], ["red"], options).future.result()
+        (assessment,) = translator.score(TEXTS[:1], ["red"], options).future.result()
         translator.close()
-        (scores,) = (one.values for one in answer.outputs if one.name == "confidences")
-        assert scores == pytest.approx([found.confidence])
+        (scores,) = (tensor.values for tensor in answer.outputs if tensor.name == "confidences")
+        assert scores == pytest.approx([assessment.confidence])
     for model in (stream, score):
         model.send(pairs(3, ["a"], ["b"], model="third"))
         failure = model.answer()
@@ -170,16 +170,16 @@ def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect
 
 
 def test_info_lists_all_bundles(connect: Connect, folders: list[Path]) -> None:
-    found = told(connect)
-    assert [one["name"] for one in found["bundles"]] == list(DIRECTIONS)
-    assert [one["identity"] for one in found["bundles"]] == [
+    info = told(connect)
+    assert [bundle["name"] for bundle in info["bundles"]] == list(DIRECTIONS)
+    assert [bundle["identity"] for bundle in info["bundles"]] == [
         Manifest.read(folder).identity for folder in folders
     ]
-    assert found["bundles"][2]["directions"] == [["en", "de"]]
-    assert found["bundles"][2]["runtime"] == "native"
-    assert found["languages"] == ["en", "de", "fr"]
-    assert found["directions"] == [["en", "de"], ["de", "en"], ["en", "fr"], ["fr", "en"]]
-    assert set(found["loaded"]) >= {"first"}
+    assert info["bundles"][2]["directions"] == [["en", "de"]]
+    assert info["bundles"][2]["runtime"] == "native"
+    assert info["languages"] == ["en", "de", "fr"]
+    assert info["directions"] == [["en", "de"], ["de", "en"], ["en", "fr"], ["fr", "en"]]
+    assert set(info["loaded"]) >= {"first"}
 
 
 def test_only_the_first_and_preloaded_bundles_are_loaded_at_the_start(folders: list[Path]) -> None:
@@ -292,10 +292,10 @@ def test_bundles_are_dropped_for_others_and_too_little_memory_is_refused(
     )
     for name in (*DIRECTIONS, *DIRECTIONS):
         bundles.keeper.wait(name).result(WAIT_S).release()
-        assert sum(one.is_loaded for one in bundles.keeper.residents) <= 2
-        taken_bytes = sum(one.bytes for one in bundles.keeper.residents)
+        assert sum(resident.is_loaded for resident in bundles.keeper.residents) <= 2
+        taken_bytes = sum(resident.bytes for resident in bundles.keeper.residents)
         assert taken_bytes <= (bundles.keeper.most_bytes or 0)
-    assert sum(one.record.evictions for one in bundles.keeper.residents) >= 3
+    assert sum(resident.record.evictions for resident in bundles.keeper.residents) >= 3
     bundles.close()
     with pytest.raises(UsageError, match=r"--memory 0\.001MB: the engine itself takes"):
         Bundles(folders, EngineSettings(), ModelsToServe(memory_bytes=1000), lambda _: None)
@@ -395,7 +395,7 @@ def test_the_process_never_exceeds_its_memory_limit(tmp_path: Path) -> None:
                 client.start()
             deadline_s = time.monotonic() + WAIT_S
             answered: Counter[str] = Counter()
-            while min(answered[one] for one in directions) < 2:
+            while min(answered[direction] for direction in directions) < 2:
                 assert time.monotonic() < deadline_s, answered
                 pages = Path(f"/proc/{engine.pid}/statm").read_text().split()[1]
                 most_bytes = max(most_bytes, int(pages) * os.sysconf("SC_PAGE_SIZE"))
@@ -439,8 +439,8 @@ def test_a_new_version_takes_over_under_load_but_a_broken_one_does_not(
                 assert ask() == expected[number % 2]
             swap(link, versions[(number + 1) % 2])
             deadline_s = time.monotonic() + WAIT_S
-            while (found := ask()) != expected[(number + 1) % 2]:
-                assert found == expected[number % 2]
+            while (texts := ask()) != expected[(number + 1) % 2]:
+                assert texts == expected[number % 2]
                 assert time.monotonic() < deadline_s
         link.unlink()
         deadline_s = time.monotonic() + WAIT_S

@@ -27,10 +27,10 @@ class Ends:
     def read(self) -> list[tuple[Kind, bytes]]:
         """Everything until the connection is closed."""
         splitter = FrameSplitter()
-        found: list[tuple[Kind, bytes]] = []
+        frames: list[tuple[Kind, bytes]] = []
         while received := self.far.recv(1 << 16):
-            found += splitter.feed(received)
-        return found
+            frames += splitter.feed(received)
+        return frames
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def test_a_slow_reader_does_not_block_the_sender(ends: Ends) -> None:
     assert ends.connection.is_behind
     closing = threading.Thread(target=ends.connection.close)
     closing.start()
-    found = ends.read()
+    frames = ends.read()
     closing.join(60)
-    assert [kind for kind, _ in found] == [Kind.REFUSED, Kind.CANCEL] * MANY
-    assert [unpack_cancel(body) for _, body in found[1::2]] == list(range(MANY))
+    assert [kind for kind, _ in frames] == [Kind.REFUSED, Kind.CANCEL] * MANY
+    assert [unpack_cancel(body) for _, body in frames[1::2]] == list(range(MANY))
     assert not ends.connection.is_behind
 
 
@@ -72,12 +72,12 @@ def test_frames_of_several_threads_are_not_mixed(ends: Ends) -> None:
             ends.connection.send(LONG if number % 4 == 0 else pack_cancel(sender * MANY + number))
 
     senders = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
-    for one in senders:
-        one.start()
+    for thread in senders:
+        thread.start()
 
     def close() -> None:
-        for one in senders:
-            one.join()
+        for sender in senders:
+            sender.join()
         ends.connection.close()
 
     threading.Thread(target=close).start()
@@ -113,8 +113,8 @@ def test_a_reader_that_leaves_too_much_is_cut_off(
     for _ in range(MANY):
         ends.connection.send(LONG)
     assert list(ends.connection.frames()) == []  # it has hung up
-    found = ends.read()  # what was in the socket
-    assert len(found) < MANY
+    frames = ends.read()  # what was in the socket
+    assert len(frames) < MANY
     ends.connection.close()
     assert not ends.connection.is_behind
 

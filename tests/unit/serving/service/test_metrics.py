@@ -95,16 +95,16 @@ def test_a_slow_reader_gets_no_metrics_and_loses_no_count(
     time.sleep(PERIODS * EVERY_S)
     assert translator.completed == packed
     translator.complete(1000)
-    found: list[float] = []
+    counts: list[float] = []
     splitter = FrameSplitter()
-    while sum(found) < packed + 1000:
-        found += sentences_in(splitter.feed(far.recv(1 << 16)))
-    assert max(found) == 1001
+    while sum(counts) < packed + 1000:
+        counts += sentences_in(splitter.feed(far.recv(1 << 16)))
+    assert max(counts) == 1001
     reporter.close()
     connection.close()
     while received := far.recv(1 << 16):
-        found += sentences_in(splitter.feed(received))
-    assert sum(found) == translator.completed
+        counts += sentences_in(splitter.feed(received))
+    assert sum(counts) == translator.completed
 
 
 def test_histograms_are_counters_of_cumulative_buckets(
@@ -152,8 +152,8 @@ def test_a_frame_has_no_more_metrics_and_labels_than_the_relay_accepts(
         frames += splitter.feed(far.recv(1 << 16))
     reporter.close()
     figures = unpack_figures(frames[0][1])
-    requests = [one for one in figures if one.name == "dragoman_bundle_requests_total"]
-    assert [(one.labels, one.value) for one in requests] == [
+    requests = [metric for metric in figures if metric.name == "dragoman_bundle_requests_total"]
+    assert [(metric.labels, metric.value) for metric in requests] == [
         ((("bundle", str(number)),), number) for number in range(BUNDLES)
     ]
     header = (REPOSITORY / "serving/dragoman_serving/relay/relay.h").read_text()

@@ -51,18 +51,18 @@ def parameters_of(config: Any) -> dict[str, str]:
     ],
 )
 def test_the_inputs_are_the_texts_and_the_options(model: str, texts: list[str]) -> None:
-    found = tensors(model)
-    assert [tensor.name for tensor in found.input if not tensor.optional] == texts
-    assert [tensor.name for tensor in found.input if tensor.optional] == list(OPTIONS)
+    config = tensors(model)
+    assert [tensor.name for tensor in config.input if not tensor.optional] == texts
+    assert [tensor.name for tensor in config.input if tensor.optional] == list(OPTIONS)
     expected = [output.name for output in OUTPUTS.values() if model in output.models]
-    assert [tensor.name for tensor in found.output] == expected
-    assert (found.max_batch_size > 1) is (model != STREAM)
+    assert [tensor.name for tensor in config.output] == expected
+    assert (config.max_batch_size > 1) is (model != STREAM)
 
 
 def test_info_needs_no_input() -> None:
-    found = tensors(INFO)
-    assert not found.input
-    assert [tensor.name for tensor in found.output] == [INFO]
+    config = tensors(INFO)
+    assert not config.input
+    assert [tensor.name for tensor in config.output] == [INFO]
 
 
 @pytest.mark.parametrize("model", [TRANSLATE, STREAM, SCORE])

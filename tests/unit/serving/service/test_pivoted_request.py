@@ -78,8 +78,8 @@ def ask(triton: Triton, texts: Sequence[str], **options: Any) -> None:
 def outputs(answer: Answer | Failure) -> dict[str, list[Any]]:
     assert isinstance(answer, Answer), answer
     return {
-        one.name: [v.decode() if isinstance(v, bytes) else v for v in one.values]
-        for one in answer.outputs
+        tensor.name: [v.decode() if isinstance(v, bytes) else v for v in tensor.values]
+        for tensor in answer.outputs
     }
 
 
@@ -87,12 +87,12 @@ def legs(
     folders: Sequence[Path], texts: Sequence[str], of_first: Any = None, **options: Any
 ) -> tuple[list[Translation], list[Translation]]:
     """The result of two bundles used one after the other."""
-    found: list[list[Translation]] = []
+    translations: list[list[Translation]] = []
     each: list[dict[str, Any]] = [TO_ENGLISH | (of_first or {}), TO_FRENCH | options]
     for folder, more in zip(folders, each, strict=True):
-        found.append(translated(folder, texts, more))
-        texts = [one.text for one in found[-1]]
-    return found[0], found[1]
+        translations.append(translated(folder, texts, more))
+        texts = [translation.text for translation in translations[-1]]
+    return translations[0], translations[1]
 
 
 def translated(folder: Path, texts: Sequence[str], options: dict[str, Any]) -> list[Translation]:
@@ -121,17 +121,22 @@ def test_two_legs_are_joined_if_no_bundle_is_direct(
     model = ready(connect)
     named = {"model": name} if name else {}
     ask(model, TEXTS, **GERMAN_TO_FRENCH, return_bundle=True, return_confidence=True, **named)
-    found = outputs(model.answer())
-    assert found["text_output"] == [one.text for one in expected]
-    assert found["output_tokens"] == [one.output_tokens for one in expected]
-    assert found["confidences"] == pytest.approx([one.confidence for one in expected])
-    assert found["via"] == ["en"] * len(TEXTS)
+    answer = outputs(model.answer())
+    assert answer["text_output"] == [translation.text for translation in expected]
+    assert answer["output_tokens"] == [translation.output_tokens for translation in expected]
+    assert answer["confidences"] == pytest.approx(
+        [translation.confidence for translation in expected]
+    )
+    assert answer["via"] == ["en"] * len(TEXTS)
     identities = ",".join(Manifest.read(folder).identity for folder in (first, last))
-    assert found["bundle"] == [identities] * len(TEXTS)
+    assert answer["bundle"] == [identities] * len(TEXTS)
     faults = [
-        set(one.warnings) | set(two.warnings) for one, two in zip(before, expected, strict=True)
+        set(first.warnings) | set(second.warnings)
+        for first, second in zip(before, expected, strict=True)
     ]
-    assert [set(filter(None, one.split(","))) for one in found.get("warnings", [""] * 3)] == faults
+    assert [
+        set(filter(None, warnings.split(","))) for warnings in answer.get("warnings", [""] * 3)
+    ] == faults
 
 
 def test_direct_translations_name_no_pivot(connect: Connect) -> None:
@@ -144,9 +149,9 @@ def test_direct_translations_name_no_pivot(connect: Connect) -> None:
 def test_answers_name_the_codes_that_stand_for_others(connect: Connect) -> None:
     model = ready(connect)
     ask(model, TEXTS, source_language="de-AT", target_language="fra")
-    found = outputs(model.answer())
-    assert found["via"] == ["en"] * len(TEXTS)
-    assert found["language_fallbacks"] == ["de-AT=de,fra=fr"] * len(TEXTS)
+    values = outputs(model.answer())
+    assert values["via"] == ["en"] * len(TEXTS)
+    assert values["language_fallbacks"] == ["de-AT=de,fra=fr"] * len(TEXTS)
     ask(model, TEXTS, source_language="en_US", target_language="DE", num_return_sequences=2)
     assert outputs(model.answer())["language_fallbacks"] == ["en_US=en"] * len(TEXTS) * 2
     ask(model, TEXTS, source_language="EN", target_language="de")
@@ -165,29 +170,31 @@ def test_options_of_the_translation_apply_to_the_second_leg(
     _, expected = legs(folders[:2], TEXTS[:1], {"beam_width": 5}, beam_width=5, **options)
     model = ready(connect)
     ask(model, TEXTS[:1], **GERMAN_TO_FRENCH, beam_width=5, **options)
-    found = outputs(model.answer())
+    answer = outputs(model.answer())
     best = expected[0]
-    assert found["text_output"] == [one.text for one in (best, *best.others)]
-    assert found["scores"] == pytest.approx([one.score for one in (best, *best.others)])
-    assert found["finish_reason"] == [
-        "length" if not one.complete else "stop" for one in (best, *best.others)
+    assert answer["text_output"] == [translation.text for translation in (best, *best.others)]
+    assert answer["scores"] == pytest.approx(
+        [translation.score for translation in (best, *best.others)]
+    )
+    assert answer["finish_reason"] == [
+        "length" if not translation.complete else "stop" for translation in (best, *best.others)
     ]
 
 
 @pytest.mark.parametrize("form", ["hard", "soft"])
 def test_alignments_are_composed(connect: Connect, folders: list[Path], form: str) -> None:
-    wanted = {"return_alignments": form}
+    options = {"return_alignments": form}
     expected = []
-    for one, two in zip(*legs(folders[:2], TEXTS, wanted, **wanted), strict=True):
-        assert one.assessment is not None
-        assert two.assessment is not None
-        expected.append(composed(one.assessment.alignment, two.assessment.alignment))
+    for first, second in zip(*legs(folders[:2], TEXTS, options, **options), strict=True):
+        assert first.assessment is not None
+        assert second.assessment is not None
+        expected.append(composed(first.assessment.alignment, second.assessment.alignment))
     model = ready(connect)
-    ask(model, TEXTS, **GERMAN_TO_FRENCH, **wanted)
-    found = outputs(model.answer())["alignments"]
-    assert found == [str(one) for one in expected]
+    ask(model, TEXTS, **GERMAN_TO_FRENCH, **options)
+    alignments = outputs(model.answer())["alignments"]
+    assert alignments == [str(alignment) for alignment in expected]
     if form == "soft":
-        soft = json.loads(found[0])
+        soft = json.loads(alignments[0])
         assert "".join(soft["source"]).replace("▁", " ").strip() == TEXTS[0]
         sums = np.array(soft["weights"]).sum(axis=1)
         assert ((sums > 0) & (sums < 1.01)).all()
@@ -200,16 +207,16 @@ def test_a_stream_has_the_text_of_the_second_leg(connect: Connect, folders: list
     texts, deltas = [], ""
     while True:
         answer = stream.answer()
-        found = outputs(answer)
-        texts += found["text_output"]
-        deltas += found["delta"][0]
+        values = outputs(answer)
+        texts += values["text_output"]
+        deltas += values["delta"][0]
         assert isinstance(answer, Answer)
         if answer.last:
             break
     assert texts[-1] == deltas == expected[0].text
     assert all(texts[-1].startswith(text) for text in texts)
-    assert found["via"] == ["en"]
-    assert found["bundle"][0].count(",") == 1
+    assert values["via"] == ["en"]
+    assert values["bundle"][0].count(",") == 1
 
 
 @pytest.mark.parametrize("model", [TRANSLATE, STREAM])
@@ -226,19 +233,19 @@ def test_codes_of_the_first_leg_are_placed_by_the_second(
     assert expected.codes is not None
     triton = ready(connect, model)
     _ask_with_input(triton, text, "markup", str(markup))
-    found = outputs(last_answer(triton))
-    assert found["text_output"] == [expected.text]
-    assert found["codes"] == [str(carried.joined(before.codes, expected.codes))]
+    answer = outputs(last_answer(triton))
+    assert answer["text_output"] == [expected.text]
+    assert answer["codes"] == [str(carried.joined(before.codes, expected.codes))]
 
 
 def test_texts_with_and_without_markup_can_be_mixed(connect: Connect) -> None:
     triton = ready(connect)
-    texts = Tensor.of("text_input", DataType.BYTES, (3,), [one.encode() for one in TEXTS])
+    texts = Tensor.of("text_input", DataType.BYTES, (3,), [text.encode() for text in TEXTS])
     markups = Tensor.of("markup", DataType.BYTES, (3,), [b"", b"{}", b'{"codes": [[0, 0]]}'])
-    wanted = ("text_output", "codes")
-    triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, wanted, (texts, markups))))
-    found = outputs(triton.answer())
-    assert [json.loads(one)["codes"] for one in found["codes"]] == [[], [], [[0, 0]]]
+    names = ("text_output", "codes")
+    triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, names, (texts, markups))))
+    answer = outputs(triton.answer())
+    assert [json.loads(codes)["codes"] for codes in answer["codes"]] == [[], [], [[0, 0]]]
 
 
 def test_tags_and_kept_words_pass_through_both_legs() -> None:
@@ -253,10 +260,10 @@ def test_tags_and_kept_words_pass_through_both_legs() -> None:
     with served(to_serve=ModelsToServe((str(SHIPPED),), pivot="en")) as connect:
         triton = ready(connect)
         _ask_with_input(triton, plain, "markup", str(markup))
-        found = outputs(triton.answer())
-    placed = PlacedCodes.parse(found["codes"][0])
+        answer = outputs(triton.answer())
+    placed = PlacedCodes.parse(answer["codes"][0])
     assert placed.uncertain == 0
-    words = [found["text_output"][0][begin:end] for begin, end in placed.codes]
+    words = [answer["text_output"][0][begin:end] for begin, end in placed.codes]
     assert words == ["fonction", "get_size", "porte rouge"]
 
 
@@ -286,7 +293,7 @@ def test_options_that_exclude_a_pivot_are_refused_by_name(
         if options == {"return_attention": True} and model == STREAM:
             message = "return_attention: not supported in a stream"
         triton = ready(connect, model)
-        if name := next((one for one in ("glossary", "markup") if one in options), None):
+        if name := next((option for option in ("glossary", "markup") if option in options), None):
             _ask_with_input(triton, text, name, options[name])
         else:
             ask(triton, [text], **(GERMAN_TO_FRENCH | options))
@@ -306,8 +313,8 @@ def _lengthen(monkeypatch: pytest.MonkeyPatch) -> None:
             texts = ["red blue"]
         begun = submit(self, texts, options, *more)
         if options.get("target_language") == "en":
-            for one in begun.future.result(WAIT_S):
-                object.__setattr__(one, "text", "red " * 500)
+            for translation in begun.future.result(WAIT_S):
+                object.__setattr__(translation, "text", "red " * 500)
         return begun
 
     monkeypatch.setattr(Translator, "submit", longer)
@@ -332,9 +339,9 @@ def test_scores_come_only_from_direct_models(connect: Connect) -> None:
 def test_info_lists_pairs_with_their_models(connect: Connect) -> None:
     info = ready(connect, INFO)
     info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
-    found = json.loads(outputs(info.answer())[INFO][0])
+    listed = json.loads(outputs(info.answer())[INFO][0])
     assert [
-        (one["source"], one["target"], one["via"], one["models"]) for one in found["pairs"]
+        (pair["source"], pair["target"], pair["via"], pair["models"]) for pair in listed["pairs"]
     ] == [
         ("en", "de", None, ["german", "three"]),
         ("de", "en", None, ["german", "three"]),
@@ -343,7 +350,7 @@ def test_info_lists_pairs_with_their_models(connect: Connect) -> None:
         ("de", "fr", "en", ["german", "french"]),
         ("fr", "de", "en", ["french", "german"]),
     ]
-    assert found["directions"] == [[one["source"], one["target"]] for one in found["pairs"]]
+    assert listed["directions"] == [[pair["source"], pair["target"]] for pair in listed["pairs"]]
 
 
 class _Slow(Translator):
@@ -386,17 +393,19 @@ def test_cancellation_and_deadline_reach_the_second_leg_and_sentences_are_counte
 
 def test_sentences_of_both_legs_are_counted(folders: list[Path]) -> None:
     bundles = Bundles(folders[:2], EngineSettings(), ModelsToServe(pivot="en"), lambda _: None)
-    wanted = ParsedOptions(dict(GERMAN_TO_FRENCH), (), None, 0)
-    asked = ParsedRequest(TEXTS, (len(TEXTS),), wanted, DEFAULT_URGENCY)
+    to_french = ParsedOptions(dict(GERMAN_TO_FRENCH), (), None, 0)
+    parsed = ParsedRequest(TEXTS, (len(TEXTS),), to_french, DEFAULT_URGENCY)
     try:
-        request = PivotedRequest(bundles, bundles.route(asked), asked, TRANSLATE)
-        future = request.start(lambda one, a, options: one.submit(a.texts, options).future)
+        request = PivotedRequest(bundles, bundles.route(parsed), parsed, TRANSLATE)
+        future = request.start(
+            lambda translator, a, options: translator.submit(a.texts, options).future
+        )
         last = future.result(WAIT_S)
-        counted = [one.record.pivoted for one in bundles.keeper.residents]
-        assert counted == [3, sum(one.sentences for one in last)]
-        direct = replace(asked, wanted=ParsedOptions(dict(TO_ENGLISH), (), None, 0))
+        counted = [resident.record.pivoted for resident in bundles.keeper.residents]
+        assert counted == [3, sum(translation.sentences for translation in last)]
+        direct = replace(parsed, wanted=ParsedOptions(dict(TO_ENGLISH), (), None, 0))
         bundles.start(bundles.route(direct).bundles[0], direct, _to_english).result(WAIT_S)
-        assert counted == [one.record.pivoted for one in bundles.keeper.residents]
+        assert counted == [resident.record.pivoted for resident in bundles.keeper.residents]
     finally:
         bundles.close()
 

@@ -64,10 +64,10 @@ class Traced:
         """The request's spans by name, when its span has ended."""
         deadline = time.monotonic() + WAIT_S
         while True:
-            found = self._exporter.get_finished_spans()
-            if any(one.name == "engine" for one in found):
-                assert len({one.name for one in found}) == len(found)
-                return {one.name: one for one in found}
+            finished = self._exporter.get_finished_spans()
+            if any(span.name == "engine" for span in finished):
+                assert len({span.name for span in finished}) == len(finished)
+                return {span.name: span for span in finished}
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
@@ -190,7 +190,7 @@ def test_a_failure_of_every_model_names_its_request(
 
     module, _, name = broken.partition(".")
     monkeypatch.setattr(RequestReader if module == "RequestReader" else answers, name, fail)
-    found = traced.ask(TEXTS[:1], model, trace="", request_id="r-1\n" + "x" * 3000)
-    assert isinstance(found, Failure)
+    answer = traced.ask(TEXTS[:1], model, trace="", request_id="r-1\n" + "x" * 3000)
+    assert isinstance(answer, Failure)
     shown = "r-1\\n" + "x" * 1996
     assert caplog.messages == [f"a request failed: RuntimeError (request '{shown}')"]

@@ -28,10 +28,10 @@ def refusal(request: Request, rules: RequestRules = RULES) -> str:
 
 
 def test_texts_keep_their_shape() -> None:
-    found = RequestReader(RULES).read(asked())
-    assert found.texts == ["red", "grün"]
-    assert found.shape == (1, 2)
-    assert found.wanted.options == {}
+    request = RequestReader(RULES).read(asked())
+    assert request.texts == ["red", "grün"]
+    assert request.shape == (1, 2)
+    assert request.wanted.options == {}
     nothing = request_of(1, 0, {}, (), ())
     assert RequestReader(RULES).read(nothing, needs_texts=False).texts == []
 

@@ -88,12 +88,12 @@ def test_many_requests_are_all_answered(translate: Triton) -> None:
     for number, text in enumerate(texts):
         translate.send(request(100 + number, [text]))
     answers = [translate.answer() for _ in texts]
-    found = [
+    translations = [
         text for answer in sorted(answers, key=lambda a: a.number) for text in texts_of(answer)
     ]
     translate.send(request(7, texts))
-    assert found == texts_of(translate.answer())
-    assert len(set(found)) > 40
+    assert translations == texts_of(translate.answer())
+    assert len(set(translations)) > 40
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,19 @@ def test_each_stream_fails_separately(stream: Triton) -> None:
     stream.send(request(2, [TEXT], timeout=1))
     long = request(3, [" ".join(MUCH[:50])], split_sentences=True, beam_width=8)
     stream.send(long + pack_cancel(3))
-    found: dict[int, tuple[ErrorCode, str]] = {}
-    while len(found) < 3:
+    failures: dict[int, tuple[ErrorCode, str]] = {}
+    while len(failures) < 3:
         answer = stream.answer()
         if answer.last:
             assert isinstance(answer, Failure)
-            found[answer.number] = (answer.code, answer.message)
-    assert found[1] == (ErrorCode.INVALID_ARG, "INVALID_ARGUMENT: text_input has 2 texts: give one")
-    assert found[2][0] is ErrorCode.CANCELLED
-    assert "the deadline pass" in found[2][1]
-    assert found[3][0] is ErrorCode.CANCELLED
+            failures[answer.number] = (answer.code, answer.message)
+    assert failures[1] == (
+        ErrorCode.INVALID_ARG,
+        "INVALID_ARGUMENT: text_input has 2 texts: give one",
+    )
+    assert failures[2][0] is ErrorCode.CANCELLED
+    assert "the deadline pass" in failures[2][1]
+    assert failures[3][0] is ErrorCode.CANCELLED
 
 
 @pytest.mark.usefixtures("translate")
@@ -163,10 +166,10 @@ def test_given_translations_are_scored(connect: Connect) -> None:
     model.send(pairs(5, ["Good morning.", TEXT], ["Guten Morgen.", "Nein."]))
     answer = model.answer()
     assert isinstance(answer, Answer), answer
-    found = {tensor.name: tensor for tensor in answer.outputs}
-    assert list(found) == ["scores", "confidences"]
-    assert {tensor.shape for tensor in found.values()} == {(1, 2)}
-    assert found["scores"].values[1] < found["scores"].values[0] < 0
+    tensors = {tensor.name: tensor for tensor in answer.outputs}
+    assert list(tensors) == ["scores", "confidences"]
+    assert {tensor.shape for tensor in tensors.values()} == {(1, 2)}
+    assert tensors["scores"].values[1] < tensors["scores"].values[0] < 0
     model.send(pairs(6, ["Good morning."], ["Guten Morgen.", "Nein."]))
     model.send(pairs(7, ["Good morning."], ["Guten Morgen."], timeout=1))
     model.send(pairs(8, [TEXT] * 5000, [TEXT] * 5000))
@@ -192,12 +195,12 @@ def test_info_describes_the_served_models(connect: Connect) -> None:
     model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
     answer = model.answer()
     assert isinstance(answer, Answer), answer
-    told = json.loads(answer.outputs[0].values[0])
+    info = json.loads(answer.outputs[0].values[0])
     manifest = Manifest.load(Path(SHIPPED.bundles[0]))
-    assert told["languages"] == list(manifest.languages)
-    assert [one["identity"] for one in told["bundles"]] == [manifest.identity]
-    assert [one["name"] for one in told["options"]] == list(OPTIONS)
-    (top_k,) = (one for one in told["options"] if one["name"] == "top_k")
+    assert info["languages"] == list(manifest.languages)
+    assert [bundle["identity"] for bundle in info["bundles"]] == [manifest.identity]
+    assert [option["name"] for option in info["options"]] == list(OPTIONS)
+    (top_k,) = (option for option in info["options"] if option["name"] == "top_k")
     assert top_k["range"] == {"least": 1, "most": manifest.dimensions.vocab_size, "above": False}
     model.send(request(6, ["a"]))
     failure = model.answer()

@@ -18,10 +18,10 @@ BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
 
 
 def translated(shipped: Translator, text: str, **options: Any) -> Translation:
-    (found,) = shipped.translate(
+    (translation,) = shipped.translate(
         [text], {"source_language": "en", "target_language": "de", "beam_width": 4, **options}
     )
-    return found
+    return translation
 
 
 def test_a_sentence_in_capitals_is_translated_into_capitals(shipped: Translator) -> None:
@@ -38,9 +38,9 @@ TEA = "WE DRINK TEA IN THE AFTERNOON."
 def test_a_prefix_stays_as_given_in_a_sentence_in_capitals(
     shipped: Translator, prefix: str
 ) -> None:
-    found = translated(shipped, TEA, prefix=prefix).text
-    assert found.startswith(f"{prefix} ")
-    assert found.removeprefix(prefix).isupper()
+    translation = translated(shipped, TEA, prefix=prefix).text
+    assert translation.startswith(f"{prefix} ")
+    assert translation.removeprefix(prefix).isupper()
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_a_prefix_stays_as_given_in_a_sentence_in_capitals(
 def test_the_last_word_of_a_prefix_is_completed_there(
     shipped: Translator, text: str, prefix: str, completed: str, beam_width: int
 ) -> None:
-    found = translated(shipped, text, prefix=prefix, beam_width=beam_width).text
-    assert found.startswith(completed)
-    assert found.removeprefix(completed).isupper()
+    translation = translated(shipped, text, prefix=prefix, beam_width=beam_width).text
+    assert translation.startswith(completed)
+    assert translation.removeprefix(completed).isupper()
 
 
 @pytest.mark.parametrize("term", ["iPhone", "McDonald", "eBay", "GmbH"])
@@ -68,16 +68,16 @@ def test_the_last_word_of_a_prefix_is_completed_there(
 def test_a_term_with_capitals_inside_a_word_stays_as_given(
     shipped: Translator, term: str, options: dict[str, Any]
 ) -> None:
-    found = translated(shipped, TEA, glossary=json.dumps({"tea": term}), **options).text
-    assert term in found
-    assert found.replace(term, "").removeprefix(options.get("prefix", "")).isupper()
+    translation = translated(shipped, TEA, glossary=json.dumps({"tea": term}), **options).text
+    assert term in translation
+    assert translation.replace(term, "").removeprefix(options.get("prefix", "")).isupper()
 
 
 @pytest.mark.parametrize("term", ["Bubatz", "tasse"])
 def test_other_terms_are_in_capitals_there(shipped: Translator, term: str) -> None:
-    found = translated(shipped, TEA, glossary=json.dumps({"tea": term})).text
-    assert term.upper() in found
-    assert found.isupper()
+    translation = translated(shipped, TEA, glossary=json.dumps({"tea": term})).text
+    assert term.upper() in translation
+    assert translation.isupper()
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_emphasized_words_are_translated_as_usual(
 
 
 def test_a_label_in_capitals_begins_its_translation_with_a_capital(shipped: Translator) -> None:
-    found = translated(shipped, "WARNING: Do not open the door!").text
-    assert found[0].isupper()
-    assert not found.isupper()
-    assert found[1:] == translated(shipped, "warning: Do not open the door!").text[1:]
+    translation = translated(shipped, "WARNING: Do not open the door!").text
+    assert translation[0].isupper()
+    assert not translation.isupper()
+    assert translation[1:] == translated(shipped, "warning: Do not open the door!").text[1:]
 
 
 @pytest.mark.parametrize("options", [{}, {"prefix": "WO IST DAS AL"}, {"prefix": "Wo ist das al"}])
@@ -126,7 +126,7 @@ def test_a_stream_grows_in_capitals(shipped: Translator, options: dict[str, str]
     languages = {"source_language": "en", "target_language": "de"}
     streams.append(
         shipped.stream(
-            text, languages | options, lambda: read.extend(one.read() for one in streams)
+            text, languages | options, lambda: read.extend(stream.read() for stream in streams)
         )
     )
     (stream,) = streams
@@ -134,7 +134,7 @@ def test_a_stream_grows_in_capitals(shipped: Translator, options: dict[str, str]
     whole = translated(shipped, text, beam_width=1, **options).text
     assert stream.read() == whole
     assert whole.startswith(options.get("prefix", whole.upper()))
-    assert all(whole.startswith(one) for one in read)
+    assert all(whole.startswith(part) for part in read)
 
 
 def test_a_long_sentence_in_capitals_is_cut_like_any_other(shipped: Translator) -> None:
@@ -161,11 +161,11 @@ def test_tags_and_placeholders_stay_in_capitals(shipped: Translator) -> None:
 def test_kept_words_keep_their_case(shipped: Translator, text: str) -> None:
     begin = text.lower().index("boston")
     markup = json.dumps({"codes": [[begin, begin + 6, None]], "keep": [[begin, begin + 6]]})
-    found = translated(shipped, text, markup=[markup])
-    assert found.codes is not None
-    (span,) = found.codes.codes
-    assert found.text[slice(*span)] == text[begin : begin + 6]
-    assert found.text.lower().count("boston") == 1
+    translation = translated(shipped, text, markup=[markup])
+    assert translation.codes is not None
+    (span,) = translation.codes.codes
+    assert translation.text[slice(*span)] == text[begin : begin + 6]
+    assert translation.text.lower().count("boston") == 1
 
 
 def test_alignments_fit_the_translation_in_capitals(shipped: Translator) -> None:
@@ -179,9 +179,9 @@ def test_alignments_fit_the_translation_in_capitals(shipped: Translator) -> None
 
 
 def test_a_copy_in_capitals_is_reported(shipped: Translator) -> None:
-    found = translated(shipped, "BOSTON")
-    assert found.text == "BOSTON"
-    assert found.warnings == ("untranslated",)
+    translation = translated(shipped, "BOSTON")
+    assert translation.text == "BOSTON"
+    assert translation.warnings == ("untranslated",)
 
 
 def test_german_nouns_without_capitals_are_read_as_nouns(shipped: Translator) -> None:

@@ -43,13 +43,13 @@ def translated(shipped: Translator, text: str, **options: Any) -> Translation:
 def test_literals_are_in_the_translation_once_and_in_order(
     shipped: Translator, text: str, literals: list[str], beam_width: int
 ) -> None:
-    found = translated(shipped, text, beam_width=beam_width)
-    assert found.warnings == ()
-    assert found.text != text
-    places = [found.text.find(one) for one in literals]
+    translation = translated(shipped, text, beam_width=beam_width)
+    assert translation.warnings == ()
+    assert translation.text != text
+    places = [translation.text.find(literal) for literal in literals]
     assert -1 not in places
     assert places == sorted(places)
-    assert all(found.text.count(one) == 1 for one in literals)
+    assert all(translation.text.count(literal) == 1 for literal in literals)
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,16 @@ def test_literals_are_in_the_translation_once_and_in_order(
 def test_a_text_without_words_that_the_model_reads_stays(
     shipped: Translator, text: str, warnings: tuple[str, ...]
 ) -> None:
-    found = translated(shipped, text)
-    assert (found.text, found.warnings) == (text, warnings)
+    translation = translated(shipped, text)
+    assert (translation.text, translation.warnings) == (text, warnings)
 
 
 def test_alternatives_and_streams_have_literals_too(shipped: Translator) -> None:
     text = "Hello {name}, good morning ☀️."
     best = translated(shipped, text, num_return_sequences=3)
-    for one in (best, *best.others):
-        assert "{name}" in one.text
-        assert "☀️" in one.text
+    for translation in (best, *best.others):
+        assert "{name}" in translation.text
+        assert "☀️" in translation.text
     assert "{name}" in translated(shipped, text, prefix="Hallo {name}").text
     stream = shipped.stream(text, {"source_language": "en", "target_language": "de"}, lambda: None)
     assert "{name}" in stream.future.result()[0].text
@@ -83,10 +83,10 @@ def test_literals_survive_a_model_that_loses_every_stand_in(
     shipped: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Reading, "is_in", lambda *_: False)
-    found = translated(shipped, "Hello {a}, your order {b} is ready.").text
-    assert Counter(found)["{"] == 2
-    assert found.index("{a}") < found.index("{b}")
-    assert "Hallo" in found
+    translation = translated(shipped, "Hello {a}, your order {b} is ready.").text
+    assert Counter(translation)["{"] == 2
+    assert translation.index("{a}") < translation.index("{b}")
+    assert "Hallo" in translation
     best = translated(shipped, "Hello {a}, is {b} ready?", num_return_sequences=3)
     assert len(best.others) == 2
 
@@ -108,7 +108,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def literals_of(shipped: Translator, text: str, language: str) -> list[str]:
-    return [text[slice(*one.span)] for one in shipped._texts.literals.of(text, language)]
+    return [text[slice(*literal.span)] for literal in shipped._texts.literals.of(text, language)]
 
 
 @pytest.mark.parametrize(("language", "text"), TEXTS_WITH_SIGNS)
@@ -117,13 +117,13 @@ def test_no_interface_loses_a_literal(
     shipped: Translator, name: str, language: str, text: str
 ) -> None:
     target = "de" if language == "en" else "en"
-    found = translated(
+    best = translated(
         shipped, text, source_language=language, target_language=target, **OPTIONS[name]
     )
-    for one in (found, *found.others):
+    for translation in (best, *best.others):
         for literal in literals_of(shipped, text, language):
-            assert one.text.count(literal) >= 1, one.text
-            assert one.text.count(literal) == 1 or literal == "{here}", one.text
+            assert translation.text.count(literal) >= 1, translation.text
+            assert translation.text.count(literal) == 1 or literal == "{here}", translation.text
 
 
 @pytest.mark.parametrize(("language", "text"), TEXTS_WITH_SIGNS)
@@ -152,9 +152,9 @@ def test_no_literal_is_lost_if_nothing_can_be_searched_or_aligned(
 
 def test_a_text_with_every_usual_stand_in_keeps_its_signs(shipped: Translator) -> None:
     text = "X1 and Q1 and Z1 and #1 and [1] are 🎉 my friends 👍🏽 * ~ # ^ ♪ today."
-    found = translated(shipped, text)
-    assert all(found.text.count(one) == 1 for one in "🎉♪")
-    assert "👍🏽" in found.text
+    translation = translated(shipped, text)
+    assert all(translation.text.count(sign) == 1 for sign in "🎉♪")
+    assert "👍🏽" in translation.text
 
 
 @pytest.mark.parametrize("options", [{}, {"num_return_sequences": 4}, {"repair": False}], ids=str)
@@ -162,32 +162,32 @@ def test_bytes_that_form_no_character_are_not_in_a_translation(
     shipped: Translator, options: dict[str, Any]
 ) -> None:
     text = "Kuno Kayan and Mrs. Charbonneau are here."
-    found = translated(shipped, text, beam_width=1 if "repair" in options else 4, **options)
-    assert all("\ufffd" not in one.text for one in (found, *found.others))
+    best = translated(shipped, text, beam_width=1 if "repair" in options else 4, **options)
+    assert all("\ufffd" not in translation.text for translation in (best, *best.others))
     if not options:
-        assert "Kuno" in found.text
-        assert "Charbonneau" in found.text
-        assert found.warnings == ()
+        assert "Kuno" in best.text
+        assert "Charbonneau" in best.text
+        assert best.warnings == ()
     elif "repair" in options:
-        assert found.warnings == ("signs",)
+        assert best.warnings == ("signs",)
     stream = shipped.stream(text, {"source_language": "en", "target_language": "de"}, lambda: None)
     assert "\ufffd" not in stream.future.result()[0].text
 
 
 def test_letters_with_separate_accents_are_letters(shipped: Translator) -> None:
     text = "Die schönen Häuser müssen größer werden."
-    found = [
-        translated(shipped, one, source_language="de", target_language="en").text
-        for one in (text, unicodedata.normalize("NFD", text))
+    translations = [
+        translated(shipped, spelling, source_language="de", target_language="en").text
+        for spelling in (text, unicodedata.normalize("NFD", text))
     ]
-    assert found[0] == found[1]
+    assert translations[0] == translations[1]
 
 
 def test_no_stand_in_is_a_term_or_in_the_prefix(shipped: Translator) -> None:
     text = "I saw the dog and {name}."
-    found = translated(shipped, text, glossary='{"dog": "X1"}').text
-    assert "X1" in found
-    assert "{name}" in found
+    translation = translated(shipped, text, glossary='{"dog": "X1"}').text
+    assert "X1" in translation
+    assert "{name}" in translation
     prefix = "Ich mag 😃"
     assert translated(shipped, "I like 😀 and 😃.", prefix=prefix).text.startswith(prefix)
 
@@ -243,10 +243,10 @@ def test_a_stand_in_that_is_repeated_is_a_literal_each_time(shipped: Translator)
     "text", ["{count, plural, one {# cat} other {# cats}}", "You have {n, select, other {a cat}}."]
 )
 def test_only_the_branches_of_messages_are_translated(shipped: Translator, text: str) -> None:
-    found = translated(shipped, text).text
-    assert "cat" not in found
-    assert found.count("{") == text.count("{")
-    assert "other {" in found
+    translation = translated(shipped, text).text
+    assert "cat" not in translation
+    assert translation.count("{") == text.count("{")
+    assert "other {" in translation
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,9 @@ def test_only_the_branches_of_messages_are_translated(shipped: Translator, text:
     ],
 )
 def test_numbers_are_equal(shipped: Translator, text: str, numbers: list[str]) -> None:
-    found = translated(shipped, text)
-    assert any(one in found.text for one in numbers)
-    assert found.warnings == ()
+    translation = translated(shipped, text)
+    assert any(number in translation.text for number in numbers)
+    assert translation.warnings == ()
 
 
 def test_a_number_that_cannot_be_kept_has_a_warning(
@@ -272,7 +272,7 @@ def test_a_number_that_cannot_be_kept_has_a_warning(
     by_alignment = translated(shipped, text, target_language="fr")
     assert "2-11" in by_alignment.text
     assert by_alignment.warnings == ()
-    monkeypatch.setattr(Corrections, "_aligned", lambda _, __, found, *___: found)
+    monkeypatch.setattr(Corrections, "_aligned", lambda _, __, hypothesis, *___: hypothesis)
     assert translated(shipped, text, target_language="fr").warnings == ("numbers",)
     without = translated(shipped, text, target_language="fr", keep_placeholders=False)
     assert without.warnings == ()
@@ -283,7 +283,9 @@ def test_a_term_that_cannot_be_placed_has_a_warning(
 ) -> None:
     glossary = json.dumps({"house": "Bude"})
     assert translated(shipped, "The house is big.", glossary=glossary).warnings == ()
-    monkeypatch.setattr(Corrections, "_aligned", lambda _self, _sentence, found, *_: found)
+    monkeypatch.setattr(
+        Corrections, "_aligned", lambda _self, _sentence, hypothesis, *_: hypothesis
+    )
     lacking = translated(shipped, "The house is big.", glossary=glossary)
     assert "Bude" not in lacking.text
     assert lacking.warnings == ("terms",)
@@ -291,7 +293,7 @@ def test_a_term_that_cannot_be_placed_has_a_warning(
 
 @pytest.mark.parametrize("aligns", [True, False])
 @pytest.mark.parametrize(
-    ("text", "glossary", "found", "not_found"),
+    ("text", "glossary", "terms", "not_found"),
     [
         ("The house is big.", {"house": "Bude"}, ["Bude"], "Haus"),
         ("House", {"house": "Bude"}, ["Bude"], "House"),
@@ -316,7 +318,7 @@ def test_terms_stand_in_place_of_the_usual_words(
     monkeypatch: pytest.MonkeyPatch,
     text: str,
     glossary: dict[str, str],
-    found: list[str],
+    terms: list[str],
     not_found: str,
     aligns: bool,
 ) -> None:
@@ -330,7 +332,7 @@ def test_terms_stand_in_place_of_the_usual_words(
     monkeypatch.setattr(Corrections, "__init__", without_heads)
     said = translated(shipped, text, glossary=json.dumps(glossary)).text
     at = 0
-    for term in found:
+    for term in terms:
         at = said.index(term, at) + len(term)
     assert not_found not in said
 
@@ -339,4 +341,4 @@ def test_every_alternative_has_the_terms(shipped: Translator) -> None:
     best = translated(
         shipped, "The house is big.", glossary='{"house": "Bude"}', num_return_sequences=3
     )
-    assert all("Bude" in one.text for one in (best, *best.others))
+    assert all("Bude" in translation.text for translation in (best, *best.others))

@@ -46,17 +46,21 @@ def test_an_empty_text_is_an_empty_translation(
     before = shipped.counts
     for blank in empty:
         (alone,) = shipped.translate([blank], options)
-        for one in (alone, *alone.others):
-            assert (one.text, one.output_tokens, one.complete) == ("", 0, True)
-            assert (one.score, one.confidence) == (0.0, 0.0)
+        for translation in (alone, *alone.others):
+            assert (translation.text, translation.output_tokens, translation.complete) == (
+                "",
+                0,
+                True,
+            )
+            assert (translation.score, translation.confidence) == (0.0, 0.0)
         assert len(alone.others) == options.get("num_return_sequences", 1) - 1
         if (assessment := alone.assessment) is not None:
             assert json.loads(str(assessment.token_scores)) == {"tokens": [], "log_probs": []}
             assert assessment.attention is None or assessment.attention.source == ()
     assert shipped.counts == before
-    found = shipped.translate([empty[0], text, empty[1]], options)
-    assert [one.text for one in found] == ["", expected.text, ""]
-    assert [len(one.others) for one in found] == [len(expected.others)] * 3
+    translations = shipped.translate([empty[0], text, empty[1]], options)
+    assert [translation.text for translation in translations] == ["", expected.text, ""]
+    assert [len(translation.others) for translation in translations] == [len(expected.others)] * 3
 
 
 @pytest.mark.parametrize(
@@ -80,17 +84,17 @@ def test_a_text_without_letters_or_in_the_target_language_stays_as_it_is(
 ) -> None:
     given = {**options, "source_language": source, "target_language": "de"}
     before = shipped.counts
-    (found,) = shipped.translate([text], given)
+    (translation,) = shipped.translate([text], given)
     assert shipped.counts == before  # nothing was decoded
-    assert [found.text, *(one.text for one in found.others)] == (
+    assert [translation.text, *(other.text for other in translation.others)] == (
         [text] * options.get("num_return_sequences", 1)
     )
-    assert (found.output_tokens, found.complete, found.warnings) == (0, True, ())
+    assert (translation.output_tokens, translation.complete, translation.warnings) == (0, True, ())
     if source == "auto":
-        assert found.detected is not None
-        assert found.detected.language == "de"
+        assert translation.detected is not None
+        assert translation.detected.language == "de"
     first, second = shipped.translate([text, "I am hungry."], given)
-    assert first == found
+    assert first == translation
     assert second.text not in ("", "I am hungry.")
 
 
@@ -98,18 +102,21 @@ def test_codes_of_a_text_that_stays_keep_their_places(shipped: Translator) -> No
     markup = ['{"codes": [[4, 7], [32, 36]]}']
     text = "Das ist ein schöner Tag heute. Wir sind hier."
     given = {"source_language": "auto", "target_language": "de", "markup": markup}
-    (found,) = shipped.translate([text], given)
-    assert found.text == text
-    assert found.codes is not None
-    assert found.codes.codes == ((4, 7), (32, 36))
+    (translation,) = shipped.translate([text], given)
+    assert translation.text == text
+    assert translation.codes is not None
+    assert translation.codes.codes == ((4, 7), (32, 36))
 
 
 @pytest.mark.parametrize("splits", [False, True])
 def test_a_text_of_only_tags_keeps_them(shipped: Translator, splits: bool) -> None:
     options = {"keep_placeholders": True, "split_sentences": splits, "return_confidence": True}
     texts = ["<b></b> <br>", "<b>Good morning.</b>"]
-    found = shipped.translate(texts, {**options, "target_language": "de"})
-    assert [one.text for one in found] == ["<b></b> <br>", "<b>Guten Morgen.</b>"]
+    translations = shipped.translate(texts, {**options, "target_language": "de"})
+    assert [translation.text for translation in translations] == [
+        "<b></b> <br>",
+        "<b>Guten Morgen.</b>",
+    ]
 
 
 @pytest.mark.parametrize("form", ["hard", "soft"])
@@ -124,8 +131,8 @@ def test_an_empty_text_has_no_alignment(shipped: Translator, form: str) -> None:
 def test_a_stream_of_an_empty_text_ends_at_once(shipped: Translator) -> None:
     stream = shipped.stream(" \n", {}, lambda: None)
     assert stream.read() == ""
-    (found,) = stream.future.result(10)
-    assert (found.text, found.complete) == ("", True)
+    (translation,) = stream.future.result(10)
+    assert (translation.text, translation.complete) == ("", True)
 
 
 def test_an_empty_translation_of_an_empty_text_is_scored_as_nothing(shipped: Translator) -> None:
@@ -157,8 +164,8 @@ _WORDS = ["all", "from", "down", "by", "any", "of", "to", "in", "with", "some", 
 )
 def test_a_word_has_a_translation(shipped: Translator, options: dict[str, Any]) -> None:
     languages = {"source_language": "en", "target_language": "fr"}
-    for one in shipped.translate(_WORDS, {**languages, **options}):
-        for candidate in (one, *one.others):
+    for best in shipped.translate(_WORDS, {**languages, **options}):
+        for candidate in (best, *best.others):
             assert any(map(str.isalpha, candidate.text))
 
 
@@ -183,8 +190,8 @@ def test_a_sentence_whose_words_are_lost_stays(shipped: Translator) -> None:
             # A stream waits until it has letters, or is complete.
             assert written(target, sentence, ids, is_whole=False) == ""
             text = SourceText([sentence, ""])
-            (found,) = Composer(target, None).compose(
+            (translation,) = Composer(target, None).compose(
                 [text], [Hypothesis(ids, None, complete=True)], shipped.plan({}, 1)
             )
-            assert found.text == sentence.original
-            assert found.warnings == ("untranslated",)
+            assert translation.text == sentence.original
+            assert translation.warnings == ("untranslated",)

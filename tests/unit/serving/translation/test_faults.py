@@ -101,8 +101,8 @@ def looping_text(translator: Translator) -> str:
             text = (
                 "The " + " ".join(words[(first + i * i) % len(words)] for i in range(count)) + "."
             )
-            (found,) = translator.translate([text], {"beam_width": 1, "repair": False})
-            if "repetition" in found.warnings:
+            (translation,) = translator.translate([text], {"beam_width": 1, "repair": False})
+            if "repetition" in translation.warnings:
                 return text
     raise AssertionError("no translation loops: find other words")
 
@@ -157,10 +157,10 @@ def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
 
 def answering(*outcomes: Hypothesis | Exception) -> tuple[Submit, list[Sentence]]:
     """A search with these outcomes, and the requests that it receives."""
-    asked: list[Sentence] = []
+    submitted: list[Sentence] = []
 
     def submit(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        asked.extend(sentences)
+        submitted.extend(sentences)
         futures = [Future[Hypothesis]() for _ in sentences]
         for future, outcome in zip(futures, outcomes, strict=True):
             if isinstance(outcome, Exception):
@@ -169,19 +169,19 @@ def answering(*outcomes: Hypothesis | Exception) -> tuple[Submit, list[Sentence]
                 future.set_result(outcome)
         return futures
 
-    return submit, asked
+    return submit, submitted
 
 
 def test_only_faulty_translations_are_searched_for_again() -> None:
-    submit, asked = answering(GOOD)
+    submit, submitted = answering(GOOD)
     assert repair([GOOD, LOOP], submit) == [GOOD, GOOD]
-    assert [one.src_ids for one in asked] == [SENTENCES[1].src_ids]
-    assert asked[0].options.constraints is not None
-    assert asked[0].options.constraints.no_repeat_ngram_size == 3
-    submit, asked = answering(GOOD)
+    assert [sentence.src_ids for sentence in submitted] == [SENTENCES[1].src_ids]
+    assert submitted[0].options.constraints is not None
+    assert submitted[0].options.constraints.no_repeat_ngram_size == 3
+    submit, submitted = answering(GOOD)
     assert repair([SHORT, GOOD], submit) == [GOOD, GOOD]
-    assert asked[0].options.constraints is not None
-    assert asked[0].options.constraints.min_tokens == 12
+    assert submitted[0].options.constraints is not None
+    assert submitted[0].options.constraints.min_tokens == 12
 
 
 def test_the_first_translation_is_kept_unless_the_second_is_better() -> None:
@@ -207,7 +207,7 @@ def test_a_copy_is_named(shipped: Translator) -> None:
 
 
 def test_every_alternative_has_its_own_warnings(shipped: Translator) -> None:
-    (found,) = shipped.translate(["Music."], {"num_return_sequences": 3})
-    warnings = {one.text: one.warnings for one in (found, *found.others)}
+    (best,) = shipped.translate(["Music."], {"num_return_sequences": 3})
+    warnings = {translation.text: translation.warnings for translation in (best, *best.others)}
     assert warnings["Musik."] == ()
     assert warnings["Music."] == ("untranslated",)

@@ -71,25 +71,27 @@ def served(
 
 def test_translations_equal_the_oracles(served: Served) -> None:
     for target in served.oracle.tokenizer.tags * ["fr"] or ["de"]:
-        found = served.translate(target_language=target)
+        translations = served.translate(target_language=target)
         right = served.oracle.translate(served.texts, target)
         decode = served.oracle.tokenizer.target.decode
-        texts = [decode(one.ids) for one in right]
+        texts = [decode(hypothesis.ids) for hypothesis in right]
         kept = [text or src for text, src in zip(texts, served.texts, strict=True)]
-        assert [one.text for one in found] == kept
-        assert [one.complete for one in found] == [one.complete for one in right]
-        assert len({one.text for one in found}) > 4
+        assert [translation.text for translation in translations] == kept
+        assert [translation.complete for translation in translations] == [
+            translation.complete for translation in right
+        ]
+        assert len({translation.text for translation in translations}) > 4
 
 
 def test_attention_equals_the_oracles(served: Served) -> None:
     tokenizer, model = served.oracle.tokenizer, served.oracle.model
     target = "fr" if tokenizer.tags else "de"
-    found = served.translate(target_language=target, return_attention=True)
+    translations = served.translate(target_language=target, return_attention=True)
     hypotheses = served.oracle.translate(served.texts, target)
-    for text, one, hypothesis in zip(served.texts, found, hypotheses, strict=True):
-        assert one.assessment
-        assert one.assessment.attention
-        seen = one.assessment.attention
+    for text, translation, hypothesis in zip(served.texts, translations, hypotheses, strict=True):
+        assert translation.assessment
+        assert translation.assessment.attention
+        seen = translation.assessment.attention
         src_ids = tokenizer.encode_source(text, target)
         tgt_ids = [*hypothesis.ids, *([END_ID] if hypothesis.complete else [])]
         assert seen.source == tuple(map(tokenizer.piece, src_ids))
@@ -104,12 +106,12 @@ def test_attention_equals_the_oracles(served: Served) -> None:
 def test_directions_are_those_that_were_imported(served: Served) -> None:
     targets = ["de", "fr"] if served.oracle.tokenizer.tags else ["de"]
     assert served.translator.manifest.all_directions == tuple(("en", to) for to in targets)
-    right = [one.text for one in served.translate()]
+    right = [translation.text for translation in served.translate()]
     for options in ({"source_language": "en"}, {"target_language": "de"}):
-        assert [one.text for one in served.translate(**options)] == right
-    assert [one.text for one in served.translate(source_language="auto")] == right
+        assert [translation.text for translation in served.translate(**options)] == right
+    assert [translation.text for translation in served.translate(source_language="auto")] == right
     if len(targets) > 1:
-        assert [one.text for one in served.translate(target_language="fr")] != right
+        assert [translation.text for translation in served.translate(target_language="fr")] != right
     with pytest.raises(InvalidRequest, match="does not translate from 'de'"):
         served.translate(source_language="de")
     with pytest.raises(InvalidRequest, match="target_language 'es' is unknown"):
@@ -120,28 +122,28 @@ def test_constraints_use_the_target_vocabulary(served: Served) -> None:
     term = "nicht"
     tokenizer = served.oracle.tokenizer.target
     assert tokenizer.decode(tokenizer.encode(term)) == term
-    for one in served.translate(prefix=[term]):
-        assert one.text.startswith(term)
+    for translation in served.translate(prefix=[term]):
+        assert translation.text.startswith(term)
     glossary = {text.split()[0].strip(".,!?"): term for text in served.texts}
-    for one in served.translate(glossary=json.dumps(glossary), max_tokens=60):
-        assert term in one.text.casefold()
+    for translation in served.translate(glossary=json.dumps(glossary), max_tokens=60):
+        assert term in translation.text.casefold()
     with pytest.raises(InvalidRequest, match="prefix: the model's vocabulary cannot write '漢字'"):
         served.translate(prefix=["漢字"])
-    for one in served.translate(glossary=json.dumps(dict.fromkeys(glossary, "漢字"))):
-        assert "漢字" in one.text
-    words = " ".join(one.text for one in served.translate()).split()
+    for translation in served.translate(glossary=json.dumps(dict.fromkeys(glossary, "漢字"))):
+        assert "漢字" in translation.text
+    words = " ".join(translation.text for translation in served.translate()).split()
     said = next(word for word in words if tokenizer.decode(tokenizer.encode(word)) == word)
-    for one in served.translate(suppress=[said]):
-        assert said not in one.text.split()
+    for translation in served.translate(suppress=[said]):
+        assert said not in translation.text.split()
 
 
 def test_assessments_belong_to_the_right_tokens(served: Served) -> None:
-    found = served.translate(
+    translations = served.translate(
         return_scores=True, return_token_scores=True, return_alignments="soft", beam_width=4
     )
     tokenizer, model = served.oracle.tokenizer, served.oracle.model
-    for text, one in zip(served.texts, found, strict=True):
-        sentence = one.assessment
+    for text, translation in zip(served.texts, translations, strict=True):
+        sentence = translation.assessment
         assert sentence is not None
         tokens = json.loads(str(sentence.token_scores))["tokens"]
         right = served.oracle.translate([text], "de")[0]
@@ -173,10 +175,10 @@ def test_other_kinds_of_requests_give_the_same_result(served: Served) -> None:
         ["www.tom.de is good."], OptionArguments(keep_placeholders=True, max_tokens=60)
     )
     assert "www.tom.de" in kept[0].text
-    found = served.translator.translate(
+    translations = served.translator.translate(
         [" ".join(served.texts)], OptionArguments(split_sentences=True, max_tokens=MOST_TOKENS)
     )
-    assert plain in found[0].text
+    assert plain in translations[0].text
 
 
 def test_heads_are_chosen_by_words_with_the_same_spelling(served: Served, tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_a_manifest_has_all_that_serving_needs(served: Served) -> None:
 def test_literals_that_the_source_cannot_read_are_kept(served: Served) -> None:
     tokenizer = served.oracle.tokenizer
     assert UNKNOWN_ID in tokenizer.encode("ö") or tokenizer.tags
-    (found,) = served.translator.translate(
+    (translation,) = served.translator.translate(
         ["Tom www.ö.de and www.ö.com"], {"target_language": "de", "beam_width": 2}
     )
-    assert found.text.count("www.ö.de") == found.text.count("www.ö.com") == 1
+    assert translation.text.count("www.ö.de") == translation.text.count("www.ö.com") == 1

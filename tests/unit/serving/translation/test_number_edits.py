@@ -20,9 +20,9 @@ LANGUAGES = ("en", "de")
 def edits_of(source: str, text: str, languages: tuple[str, str] = LANGUAGES) -> NumberEdits:
     missing, additional = difference(source, text, languages)
     repeated = [
-        one
-        for one in numbers_of(source, *languages)
-        if any(is_repetition(one, other) for other in additional)
+        number
+        for number in numbers_of(source, *languages)
+        if any(is_repetition(number, other) for other in additional)
     ]
     return NumberEdits(text, text, WrongNumbers(missing, repeated, additional), languages)
 

@@ -58,7 +58,7 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
 
 
 @pytest.mark.parametrize(
-    ("options", "asked"),
+    ("options", "oracle_options"),
     [
         ({"patience": 2.0}, Options(patience=2.0)),
         ({"patience": 0.25}, Options(patience=0.25)),
@@ -92,39 +92,41 @@ def test_translations_equal_the_oracles(
     model: Transformer,
     tokenizer: Tokenizer,
     options: dict[str, Any],
-    asked: Options,
+    oracle_options: Options,
 ) -> None:
-    asked = replace(asked, pieces=tokenizer.vocabulary)
-    if asked.sampling:
+    oracle_options = replace(oracle_options, pieces=tokenizer.vocabulary)
+    if oracle_options.sampling:
         options["seed"] = 7
         # A request's samples are numbered.
-        asked = replace(asked, beam_width=1, seed=(7, 0))
+        oracle_options = replace(oracle_options, beam_width=1, seed=(7, 0))
     if prefix := options.get("prefix"):
-        asked = replace(asked, prefix=tuple(tokenizer.encode(prefix)))
+        oracle_options = replace(oracle_options, prefix=tuple(tokenizer.encode(prefix)))
     if words := options.get("suppress"):
-        asked = replace(asked, suppressed=tuple(words))
-    found = translate(translator, TEXTS, **options)
-    for text, translation in zip(TEXTS, found, strict=True):
+        oracle_options = replace(oracle_options, suppressed=tuple(words))
+    translations = translate(translator, TEXTS, **options)
+    for text, translation in zip(TEXTS, translations, strict=True):
         src = tokenizer.encode_source(text, "de")
-        limit = translator.manifest.limits.target_tokens(len(src)) + len(asked.prefix)
-        right = search(model, [src], [limit], asked)[0]
-        for one, hypothesis in zip((translation, *translation.others), right, strict=False):
-            assert one.text == tokenizer.decode(hypothesis.ids)
-            assert one.complete == hypothesis.complete
-            if one.score is not None:
-                assert one.score == pytest.approx(hypothesis.score(asked.alpha), abs=1e-3)
+        limit = translator.manifest.limits.target_tokens(len(src)) + len(oracle_options.prefix)
+        right = search(model, [src], [limit], oracle_options)[0]
+        for candidate, hypothesis in zip((translation, *translation.others), right, strict=False):
+            assert candidate.text == tokenizer.decode(hypothesis.ids)
+            assert candidate.complete == hypothesis.complete
+            if candidate.score is not None:
+                assert candidate.score == pytest.approx(
+                    hypothesis.score(oracle_options.alpha), abs=1e-3
+                )
 
 
 def test_a_term_replaces_the_usual_word(translator: Translator) -> None:
     terms = {"tea": "Kaffee", "station": "Haltestelle", "boston": "Hamburg", "home": "Zorbhavix"}
-    found = translate(translator, TEXTS, glossary=json.dumps(terms), beam_width=8)
+    translations = translate(translator, TEXTS, glossary=json.dumps(terms), beam_width=8)
     plain = translate(translator, TEXTS, beam_width=8)
-    for text, translation, without in zip(TEXTS, found, plain, strict=True):
-        wanted = next((target for term, target in terms.items() if term in text.casefold()), None)
-        if wanted is None:
+    for text, translation, without in zip(TEXTS, translations, plain, strict=True):
+        target = next((target for term, target in terms.items() if term in text.casefold()), None)
+        if target is None:
             assert translation == without
             continue
-        assert translation.text.count(wanted) == 1
+        assert translation.text.count(target) == 1
         lost = set(re.findall(r"\w+", without.text)) - set(re.findall(r"\w+", translation.text))
         assert lost  # the usual word
 
@@ -143,23 +145,28 @@ def test_terms_and_numbers_have_the_same_place_without_alignment_heads(
     right = translate(translator, texts, glossary=json.dumps(terms))
     bundle = replace(translator.manifest, alignment=None)
     monkeypatch.setattr(translator, "manifest", bundle)
-    found = translate(translator, texts, glossary=json.dumps(terms))
-    assert [one.text for one in found] == [one.text for one in right]
-    assert all(term in " ".join(one.text for one in found) for term in terms.values())
+    translations = translate(translator, texts, glossary=json.dumps(terms))
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in right
+    ]
+    assert all(
+        term in " ".join(translation.text for translation in translations)
+        for term in terms.values()
+    )
 
 
 def test_alternatives_continue_from_different_tokens(translator: Translator) -> None:
-    (found,) = translate(
+    (best,) = translate(
         translator, TEXTS[:1], prefix="Ich", num_return_sequences=4, return_alternatives=True
     )
-    translations = [found, *found.others]
-    assert all(one.text.startswith("Ich ") for one in translations)
-    second = [one.text.split()[1] for one in translations]
+    translations = [best, *best.others]
+    assert all(translation.text.startswith("Ich ") for translation in translations)
+    second = [translation.text.split()[1] for translation in translations]
     assert len(set(second)) == 4
-    for one in translations:
+    for translation in translations:
         # Each equals the result of a request with that prefix.
-        (again,) = translate(translator, TEXTS[:1], prefix=" ".join(one.text.split()[:2]))
-        assert again.text == one.text
+        (again,) = translate(translator, TEXTS[:1], prefix=" ".join(translation.text.split()[:2]))
+        assert again.text == translation.text
 
 
 @pytest.mark.parametrize("mark", [">>fra<< ", ">>fr<<", ">>FR<<\t"])
@@ -172,8 +179,10 @@ def test_a_target_language_before_a_text_is_used_if_the_request_has_none(
     texts = [mark + TEXTS[0], TEXTS[1]]
     for language, expected in ((None, [french[0], german[1]]), ("de", german), ("fr", french)):
         options = {"target_language": language} if language else {}
-        found = translator.translate(texts, {"length_penalty": Options().alpha, **options})
-        assert [one.text for one in found] == [one.text for one in expected]
+        translations = translator.translate(texts, {"length_penalty": Options().alpha, **options})
+        assert [translation.text for translation in translations] == [
+            translation.text for translation in expected
+        ]
 
 
 @pytest.mark.parametrize("mark", [">>spa<< ", ">>cmn_Hans<<", ">>pt-BR<<\t"])
@@ -181,8 +190,8 @@ def test_a_target_language_that_the_model_lacks_is_refused_or_replaced(
     translator: Translator, mark: str
 ) -> None:
     (plain,) = translate(translator, TEXTS[:1], target_language="de")
-    (found,) = translate(translator, [mark + TEXTS[0]], target_language="de")
-    assert found.text == plain.text
+    (translation,) = translate(translator, [mark + TEXTS[0]], target_language="de")
+    assert translation.text == plain.text
     named = re.escape(mark.strip())
     with pytest.raises(InvalidRequest, match=f"text 1 begins with {named}, .* into .*de") as error:
         translator.translate([TEXTS[0], mark + TEXTS[0]], {})
@@ -193,8 +202,8 @@ def test_a_target_language_that_the_model_lacks_is_refused_or_replaced(
     "text", [">>xyz<< Hello.", ">>note<< Hello.", ">> fra << Hello.", "Hello >>fra<<."]
 )
 def test_other_marks_are_text(translator: Translator, text: str) -> None:
-    (found,) = translator.translate([text], {})
-    assert "Hallo" in found.text or "Hello" in found.text
+    (translation,) = translator.translate([text], {})
+    assert "Hallo" in translation.text or "Hello" in translation.text
 
 
 @pytest.mark.parametrize(
@@ -232,10 +241,10 @@ def test_several_translations_are_different_texts(
         translator, texts, beam_width=width, num_return_sequences=count, **options
     ):
         every = [best, *best.others]
-        different = [one.text for one in every if not one.is_repeated]
+        different = [translation.text for translation in every if not translation.is_repeated]
         assert len(every) == count
         assert len(set(different)) == len(different)
-        assert {one.text for one in every} == {*different}
+        assert {translation.text for translation in every} == {*different}
 
 
 def test_alternatives_with_more_rows_than_a_worker_has_are_the_same(translator: Translator) -> None:
@@ -243,27 +252,31 @@ def test_alternatives_with_more_rows_than_a_worker_has_are_the_same(translator: 
     settings = EngineSettings(precision="fp32", runtime="onnxruntime", max_rows=10)
     in_parts = Translator(BUNDLE, settings)
     try:
-        found = translate(in_parts, TEXTS[:2], **options)
+        translations = translate(in_parts, TEXTS[:2], **options)
     finally:
         in_parts.close()
-    for one, right in zip(found, translate(translator, TEXTS[:2], **options), strict=True):
-        assert [one.text for one in (one, *one.others)] == [
-            one.text for one in (right, *right.others)
+    for best, right in zip(translations, translate(translator, TEXTS[:2], **options), strict=True):
+        assert [translation.text for translation in (best, *best.others)] == [
+            translation.text for translation in (right, *right.others)
         ]
 
 
 def test_samples_depend_only_on_their_seed(translator: Translator) -> None:
     options = {"temperature": 1.0, "seed": 11, "num_return_sequences": 4}
     together = translate(translator, TEXTS, **options)
-    for text, found in zip(TEXTS, together, strict=True):
+    for text, best in zip(TEXTS, together, strict=True):
         (alone,) = translate(translator, [text], **options)
-        assert [alone.text, *(one.text for one in alone.others)] == [
-            found.text,
-            *(one.text for one in found.others),
+        assert [alone.text, *(other.text for other in alone.others)] == [
+            best.text,
+            *(other.text for other in best.others),
         ]
-    assert len({one.text for found in together for one in (found, *found.others)}) > len(TEXTS)
+    assert len(
+        {translation.text for best in together for translation in (best, *best.others)}
+    ) > len(TEXTS)
     others = translate(translator, TEXTS, **{**options, "seed": 12})
-    assert [one.text for one in others] != [one.text for one in together]
+    assert [translation.text for translation in others] != [
+        translation.text for translation in together
+    ]
     # Without a seed, the result is random.
     free = {tuple(t.text for t in translate(translator, TEXTS, temperature=2.0)) for _ in range(3)}
     assert len(free) > 1
@@ -275,30 +288,32 @@ def test_coverage_is_computed_from_attention(
     """The test computes coverage from the weights of soft alignments."""
     # A logarithm of a small weight needs more digits than a response has.
     monkeypatch.setattr("dragoman_serving.scoring.alignment._DIGITS", 7)
-    wanted: dict[str, Any] = {"num_return_sequences": 4, "return_alignments": "soft"}
+    options: dict[str, Any] = {"num_return_sequences": 4, "return_alignments": "soft"}
     changed = 0
     for text in TEXTS:
-        (plain,) = translate(translator, [text], **wanted)
-        (found,) = translate(translator, [text], **wanted, coverage_penalty=2.0)
+        (plain,) = translate(translator, [text], **options)
+        (best,) = translate(translator, [text], **options, coverage_penalty=2.0)
         right = {}
-        for one in (plain, *plain.others):
-            assert one.assessment is not None
-            weights = np.array(json.loads(str(one.assessment.alignment))["weights"])
+        for translation in (plain, *plain.others):
+            assert translation.assessment is not None
+            weights = np.array(json.loads(str(translation.assessment.alignment))["weights"])
             coverage = np.log(np.clip(weights.sum(axis=0), 1e-6, 1.0)).sum()
-            right[one.text] = (one.score or 0.0) + 2.0 * coverage
-        ranked = [one.text for one in (found, *found.others)]
-        for one in (found, *found.others):
-            assert one.score == pytest.approx(right[one.text], abs=0.001)
-        changed += ranked != [one.text for one in (plain, *plain.others)]
+            right[translation.text] = (translation.score or 0.0) + 2.0 * coverage
+        ranked = [translation.text for translation in (best, *best.others)]
+        for translation in (best, *best.others):
+            assert translation.score == pytest.approx(right[translation.text], abs=0.001)
+        changed += ranked != [translation.text for translation in (plain, *plain.others)]
     assert changed
 
 
 def test_coverage_reranks_the_beam(translator: Translator) -> None:
     plain = translate(translator, TEXTS, num_return_sequences=4)
     for penalty in (1e-6, 5.0):
-        found = translate(translator, TEXTS, num_return_sequences=4, coverage_penalty=penalty)
-        for one, before in zip(found, plain, strict=True):
-            ranked = [one, *one.others]
+        translations = translate(
+            translator, TEXTS, num_return_sequences=4, coverage_penalty=penalty
+        )
+        for best, before in zip(translations, plain, strict=True):
+            ranked = [best, *best.others]
             assert {t.text for t in ranked} == {t.text for t in (before, *before.others)}
             scores = [t.score for t in ranked if t.score is not None]
             assert scores == sorted(scores, reverse=True)
@@ -357,14 +372,14 @@ def test_placeholders_survive(
     translator: Translator, parts: list[str], others: dict[str, Any]
 ) -> None:
     text = " ".join(parts)
-    (found,) = translate(translator, [text], keep_placeholders=True, **others)
+    (translation,) = translate(translator, [text], keep_placeholders=True, **others)
     for word in others.get("suppress", []):
-        is_kept = "untranslated" in found.warnings  # the text itself
-        assert is_kept or not re.search(rf"(?<!\w){word}(?!\w)", found.text)
+        is_kept = "untranslated" in translation.warnings  # the text itself
+        assert is_kept or not re.search(rf"(?<!\w){word}(?!\w)", translation.text)
     if "glossary" in others and "Tom" in parts:
-        assert "Thomas" in found.text
-    for one in {one for one in parts if not one[0].isdigit()} - set(WORDS):
-        assert found.text.count(one) >= parts.count(one)
+        assert "Thomas" in translation.text
+    for part in {part for part in parts if not part[0].isdigit()} - set(WORDS):
+        assert translation.text.count(part) >= parts.count(part)
 
 
 @settings(max_examples=40)
@@ -375,10 +390,11 @@ def test_white_space_within_tags_equals_the_texts(
     translator: Translator, parts: list[tuple[str, str]]
 ) -> None:
     text = "".join(word + gap for word, gap in parts).strip()
-    (found,) = translate(translator, [text], keep_placeholders=True)
+    (translation,) = translate(translator, [text], keep_placeholders=True)
     inner = re.compile(r"<[^/<>]*>(\s*)(?=\S)|(?<=\S)(\s*)</[^<>]*>")
     before, after = (
-        [bool(one[1] or one[2]) for one in inner.finditer(whole)] for whole in (text, found.text)
+        [bool(match[1] or match[2]) for match in inner.finditer(whole)]
+        for whole in (text, translation.text)
     )
     if len(before) == len(after):  # at its ends, a text has no inner side
         assert after == before
@@ -386,6 +402,6 @@ def test_white_space_within_tags_equals_the_texts(
 
 def test_placeholders_stay_within_the_limit(translator: Translator) -> None:
     text = "Please {a} call {b} me {c} when {d} you {e} are {f} at {g} home."
-    (found,) = translate(translator, [text], keep_placeholders=True, max_tokens=12)
-    assert found.output_tokens <= 12
-    assert not found.complete
+    (translation,) = translate(translator, [text], keep_placeholders=True, max_tokens=12)
+    assert translation.output_tokens <= 12
+    assert not translation.complete

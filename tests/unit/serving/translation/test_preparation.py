@@ -55,9 +55,9 @@ def test_a_cancelled_part_is_not_run(preparation: Preparation) -> None:
 
 def test_closing_runs_waiting_parts_and_accepts_no_more() -> None:
     preparation = Preparation()
-    found = [preparation.submit(lambda: 1, Turns()) for _ in range(9)]
+    futures = [preparation.submit(lambda: 1, Turns()) for _ in range(9)]
     preparation.close()
-    assert [future.result(0) for future in found] == [1] * 9
+    assert [future.result(0) for future in futures] == [1] * 9
     with pytest.raises(Closed):
         preparation.submit(lambda: 1, Turns())
 
@@ -75,7 +75,7 @@ def test_closing_runs_waiting_parts_and_accepts_no_more() -> None:
 def test_a_large_request_is_prepared_in_parts_of_limited_size(
     lengths: list[int], parts: list[int]
 ) -> None:
-    found = cut(["a" * length for length in lengths], TUNING)
-    assert list(map(len, found)) == parts
+    groups = cut(["a" * length for length in lengths], TUNING)
+    assert list(map(len, groups)) == parts
     # Each text is in one part, and they keep their order.
-    assert [index for part in found for index in part] == list(range(len(lengths)))
+    assert [index for part in groups for index in part] == list(range(len(lengths)))

@@ -46,9 +46,9 @@ def test_placeholders_are_not_split(tokenizer: Tokenizer, parts: list[str]) -> N
     literals = Literals(tokenizer).of(text, "en", keep=[Literal(*span) for span in tag_spans(text)])
     pieces = pieces_of_text(text, "en", 100, tokenizer, literals)
     both = [(breaks.line, kept) for breaks, kept in pieces]
-    found = ["\n".join(line for line, _ in both), "".join(kept for _, kept in both)]
+    sides = ["\n".join(line for line, _ in both), "".join(kept for _, kept in both)]
     for placeholder in ("<b a='X. Y'>", "{A. B}"):
-        assert sum(one.count(placeholder) for one in found) == text.count(placeholder)
+        assert sum(side.count(placeholder) for side in sides) == text.count(placeholder)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_placeholders_are_not_split(tokenizer: Tokenizer, parts: list[str]) -> N
 def test_signs_at_the_ends_and_sentences_without_words_are_kept(
     tokenizer: Tokenizer, text: str, pieces: list[tuple[str, str]]
 ) -> None:
-    found = pieces_of_text(text, "en", 100, tokenizer, Literals(tokenizer).of(text, "en"))
+    parts = pieces_of_text(text, "en", 100, tokenizer, Literals(tokenizer).of(text, "en"))
     joined: list[tuple[str, str]] = []
-    for breaks, kept in found:
+    for breaks, kept in parts:
         if not breaks.line and joined:
             joined[-1] = (joined[-1][0], joined[-1][1] + kept)
         else:
@@ -85,8 +85,8 @@ def test_a_literal_is_never_cut(tokenizer: Tokenizer) -> None:
     long = "one two three " * MOST_TOKENS
     text = f"It is {long}now."
     keep = [Literal(6, 6 + len(long))]
-    found = "".join(breaks.line for breaks, _ in pieces_of_text(text, "en", 9, tokenizer, keep))
-    assert long.strip() in found
+    joined = "".join(breaks.line for breaks, _ in pieces_of_text(text, "en", 9, tokenizer, keep))
+    assert long.strip() in joined
 
 
 def test_a_line_break_tag_ends_a_line(tokenizer: Tokenizer) -> None:
@@ -101,7 +101,7 @@ def test_a_line_break_tag_ends_a_line(tokenizer: Tokenizer) -> None:
 
 
 def test_several_spaces_are_kept_on_request(tokenizer: Tokenizer) -> None:
-    for keeps_spaces, found in ((True, LineBreaks.of("a  b")), (False, LineBreaks("a  b"))):
+    for keeps_spaces, expected in ((True, LineBreaks.of("a  b")), (False, LineBreaks("a  b"))):
         pieces = pieces_of_text("a  b", "en", MOST_TOKENS, tokenizer, keeps_spaces=keeps_spaces)
-        assert list(pieces) == [(found, "")]
+        assert list(pieces) == [(expected, "")]
     assert LineBreaks.of("a  b").put_into("c d") == "c  d"

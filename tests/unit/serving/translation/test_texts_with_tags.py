@@ -42,12 +42,12 @@ def test_tags_stay_and_the_words_equal_those_without_tags(
     shipped: Translator, options: dict[str, Any]
 ) -> None:
     given = DIRECTION | options
-    found = shipped.translate([text for text, _ in TAGGED], given)
-    for (text, bare), one in zip(TAGGED, found, strict=True):
-        assert tags(one.text) == tags(text)
+    translations = shipped.translate([text for text, _ in TAGGED], given)
+    for (text, bare), translation in zip(TAGGED, translations, strict=True):
+        assert tags(translation.text) == tags(text)
         if "\n" not in text or options.get("split_sentences", True):
             (plain,) = shipped.translate([bare], given)
-            assert re.sub("<[^>]*>", "", one.text).split() == plain.text.split()
+            assert re.sub("<[^>]*>", "", translation.text).split() == plain.text.split()
     (apart,) = shipped.translate(["Come here!</p><p>I know you."], given)
     assert sorted(tags(apart.text)) == ["</p>", "<p>"]
 
@@ -56,7 +56,7 @@ def test_tags_need_no_option_and_change_nothing_beside_them(shipped: Translator)
     plain = ["I am hungry.", "a < b", "Tom <tom@example.org> is here."]
     alone = [shipped.translate([text], DIRECTION)[0].text for text in plain]
     beside = shipped.translate([*plain, "<b>I am hungry.</b>"], DIRECTION)
-    assert [one.text for one in beside[:3]] == alone
+    assert [translation.text for translation in beside[:3]] == alone
     assert beside[3].text == f"<b>{alone[0]}</b>"
 
 
@@ -89,16 +89,16 @@ def test_placing_many_tags_does_not_delay_other_requests(
     assert shipped.translate(["I am hungry."], DIRECTION)[0].text
     assert not large.done()
     may_continue.set()
-    (found,) = large.result(60)
-    assert sorted(tags(found.text)) == sorted(tags(text))
+    (translation,) = large.result(60)
+    assert sorted(tags(translation.text)) == sorted(tags(text))
 
 
 def test_tags_are_placed_before_the_translator_closes() -> None:
     running = Translator(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
     large = running.submit(["I have <b>a red car</b>. " * 80], DIRECTION).future
     running.close()
-    (found,) = large.result(0)
-    assert tags(found.text) == ["<b>", "</b>"] * 80
+    (translation,) = large.result(0)
+    assert tags(translation.text) == ["<b>", "</b>"] * 80
 
 
 @pytest.mark.parametrize("options", [{}, {"prefix": "Guten"}, {"num_return_sequences": 2}], ids=str)
@@ -106,7 +106,7 @@ def test_a_text_that_is_not_split_keeps_its_line_breaks(
     shipped: Translator, options: dict[str, Any]
 ) -> None:
     given = DIRECTION | options | ({} if options else {"split_sentences": False})
-    (found,) = shipped.translate(["Good morning.\n\nHow are you?"], given)
-    for one in (found, *found.others):
-        lines = one.text.split("\n\n")
+    (best,) = shipped.translate(["Good morning.\n\nHow are you?"], given)
+    for translation in (best, *best.others):
+        lines = translation.text.split("\n\n")
         assert [line[-1] for line in lines] == [".", "?"]

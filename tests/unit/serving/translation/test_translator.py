@@ -36,8 +36,8 @@ def translator(random_bundle: Path) -> Iterator[Translator]:
 
 
 def translate(translator: Translator, texts: list[str], **options: Any) -> list[str]:
-    found = translator.translate(texts, options)
-    return [translation.text for translation in found]
+    translations = translator.translate(texts, options)
+    return [translation.text for translation in translations]
 
 
 def wait_until_idle(translator: Translator) -> None:
@@ -82,11 +82,11 @@ def test_a_failed_request_releases_its_space(translator: Translator) -> None:
 def test_a_cancelled_large_request_releases_its_space(translator: Translator) -> None:
     options = {"max_tokens": 1, "beam_width": 1}
     for pause_s in (0.0, 0.001, 0.01, 0.05, 0.1):
-        asked = [translator.submit(["red"] * 9_000, options).future for _ in range(3)]
+        futures = [translator.submit(["red"] * 9_000, options).future for _ in range(3)]
         time.sleep(pause_s)
-        for future in asked:
+        for future in futures:
             future.cancel()
-        wait_until_done(asked)
+        wait_until_done(futures)
     wait_until_idle(translator)
     assert len(translator.translate(["red"] * 20_000, options)) == 20_000
 
@@ -138,17 +138,17 @@ def test_an_untrained_direction_is_refused(trilingual: Translator) -> None:
         translate(trilingual, TEXTS, source_language="en", target_language="fr")
     german = "Ich weiß nicht, was ich meiner Mutter sagen soll."
     english = "I do not know what to tell my mother, who is ill."
-    asked = {"source_language": "auto", "target_language": "fr", "max_tokens": 5}
-    assert translate(trilingual, [german], **asked)
+    options = {"source_language": "auto", "target_language": "fr", "max_tokens": 5}
+    assert translate(trilingual, [german], **options)
     with pytest.raises(InvalidRequest, match="does not translate from 'en' into 'fr'"):
-        translate(trilingual, [german, english], **asked)
+        translate(trilingual, [german, english], **options)
 
 
 def test_a_cut_translation_is_reported(translator: Translator) -> None:
     text = "red blue green white black pink"
     (whole,) = translator.translate([text], OptionArguments(max_tokens=300))
-    (found,) = translator.translate([text], OptionArguments(max_tokens=1))
-    assert (found.output_tokens, found.complete) == (1, False)
+    (translation,) = translator.translate([text], OptionArguments(max_tokens=1))
+    assert (translation.output_tokens, translation.complete) == (1, False)
     assert whole.output_tokens > 1
 
 
@@ -157,7 +157,7 @@ def test_alternatives_are_returned_with_the_best(translator: Translator) -> None
     best, again = translator.translate(["red dog", "red dog"], options)
     assert best == again
     assert len(best.others) == 2
-    scores = [one.score for one in (best, *best.others)]
+    scores = [translation.score for translation in (best, *best.others)]
     assert None not in scores
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
     (alone,) = translator.translate(["red dog"], OptionArguments(beam_width=4))
@@ -283,10 +283,10 @@ def test_tags_that_differ_from_the_manifests_are_refused(
 @given(st.text(min_size=1, max_size=40), st.booleans())
 def test_no_text_breaks_the_translator(translator: Translator, text: str, split: bool) -> None:
     try:
-        (found,) = translate(translator, [text], split_sentences=split, max_tokens=4)
+        (translated,) = translate(translator, [text], split_sentences=split, max_tokens=4)
     except InvalidRequest:
         return
-    assert isinstance(found, str)
+    assert isinstance(translated, str)
 
 
 def test_requests_leave_nothing_for_the_garbage_collector(translator: Translator) -> None:
@@ -297,14 +297,14 @@ def test_requests_leave_nothing_for_the_garbage_collector(translator: Translator
         gc.collect()
         gc.disable()
         for _ in range(rounds):
-            for one in options:
-                translator.translate(TEXTS, one)
+            for arguments in options:
+                translator.translate(TEXTS, arguments)
                 late = translator.submit(
-                    TEXTS, one, Urgency(deadline_s=time.monotonic() - 1)
+                    TEXTS, arguments, Urgency(deadline_s=time.monotonic() - 1)
                 ).future
                 wait_until_done([late])
                 assert isinstance(outcome_error(late), DeadlineExceeded)
-                given_up = translator.submit(TEXTS * 20, one).future
+                given_up = translator.submit(TEXTS * 20, arguments).future
                 given_up.cancel()
                 assert isinstance(outcome_error(given_up), CancelledError)
         translator.translate(TEXTS)  # after all of that was cancelled
@@ -317,10 +317,12 @@ def test_requests_leave_nothing_for_the_garbage_collector(translator: Translator
 
 def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
     text = "red blue green white, " * 60 + "\n\n  pink. "
-    (found,) = translator.translate([text], OptionArguments(split_sentences=True, max_tokens=5))
-    assert found.text.endswith(" ")
-    assert found.text.count("\n\n  ") == 1
-    assert not found.complete  # several pieces were cut, and not only the last one
+    (translation,) = translator.translate(
+        [text], OptionArguments(split_sentences=True, max_tokens=5)
+    )
+    assert translation.text.endswith(" ")
+    assert translation.text.count("\n\n  ") == 1
+    assert not translation.complete  # several pieces were cut, and not only the last one
     with pytest.raises(InvalidRequest, match=r"tokens, more than 254: .*or set split_sentences"):
         translator.translate([text], OptionArguments(split_sentences=False))
 
@@ -330,28 +332,30 @@ def test_sentences_are_cut_at_the_requested_length(translator: Translator) -> No
     options = OptionArguments(split_sentences=True, max_sentence_tokens=8, max_tokens=20)
     (joined,) = translator.translate([" ".join(clauses)], options)
     apart = translator.translate(clauses, OptionArguments(max_tokens=20))
-    assert joined.text.split() == [word for one in apart for word in one.text.split()]
-    assert joined.output_tokens == sum(one.output_tokens for one in apart)
+    assert joined.text.split() == [
+        word for translation in apart for word in translation.text.split()
+    ]
+    assert joined.output_tokens == sum(translation.output_tokens for translation in apart)
 
 
 @pytest.mark.parametrize("text", ["* * *", "---\n\n===", "🙂 … 🙂", "1.\n2."])
 def test_text_without_words_stays_when_split(translator: Translator, text: str) -> None:
-    (found,) = translator.translate([text], OptionArguments(split_sentences=True))
-    assert (found.text, found.output_tokens, found.complete) == (text, 0, True)
+    (translation,) = translator.translate([text], OptionArguments(split_sentences=True))
+    assert (translation.text, translation.output_tokens, translation.complete) == (text, 0, True)
     stream = translator.stream(text, OptionArguments(split_sentences=True), lambda: None)
     assert stream.future.result()[0].text == text
 
 
 def test_a_cut_sentence_marks_the_text_as_cut(translator: Translator) -> None:
     sentences = ["Red.", "Red blue green white black pink.", "Blue."]
-    found = translator.translate(sentences, OptionArguments(max_tokens=40))
-    limit = sorted(one.output_tokens for one in found)[-1] - 1
+    translations = translator.translate(sentences, OptionArguments(max_tokens=40))
+    limit = sorted(translation.output_tokens for translation in translations)[-1] - 1
     options = OptionArguments(split_sentences=True, max_tokens=limit)
     (joined,) = translator.translate([" ".join(sentences)], options)
     apart = translator.translate(sentences, OptionArguments(max_tokens=limit))
-    assert joined.complete == all(one.complete for one in apart)
+    assert joined.complete == all(translation.complete for translation in apart)
     assert not joined.complete
-    assert joined.output_tokens == sum(one.output_tokens for one in apart)
+    assert joined.output_tokens == sum(translation.output_tokens for translation in apart)
 
 
 LAYOUT = re.compile(r"\s*[\r\n]\s*")
@@ -364,16 +368,15 @@ INNER_BREAK = re.compile(r"green[ \t\r\n]+(?=\w)")
 def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     text = "".join(parts) + "Pink."
     options = OptionArguments(split_sentences=True, max_tokens=6, beam_width=1)
-    (found,) = translator.translate([text], options)
-    kept, whole = LAYOUT.findall(found.text), LAYOUT.findall(text)
+    (translation,) = translator.translate([text], options)
+    kept, whole = LAYOUT.findall(translation.text), LAYOUT.findall(text)
     if INNER_BREAK.search(text):  # a translation of one word has no position for it
         rest = iter(whole)
         assert all(mark in rest for mark in kept)
     else:
         assert kept == whole
-    assert found.text[: len(found.text) - len(found.text.lstrip())].strip("- ") == (
-        text[: len(text) - len(text.lstrip())].strip("- ")
-    )
+    indents = [layout[: len(layout) - len(layout.lstrip())] for layout in (translation.text, text)]
+    assert indents[0].strip("- ") == indents[1].strip("- ")
 
 
 def test_closed_translators_are_freed_without_the_garbage_collector(random_bundle: Path) -> None:
