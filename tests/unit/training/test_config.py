@@ -29,8 +29,8 @@ def test_a_prefix_alone_is_a_corpus_in_all_languages(tmp_path: Path) -> None:
 
 def test_words_reach_into_a_corpus_that_is_a_prefix_alone() -> None:
     words = ["data.languages=['en','fr']", "data.train.1.weight=2"]
-    found = resolve(None, words, {"train": ["a", "b"]}).data.train
-    assert found == (CorpusConfig("a", ("en", "fr")), CorpusConfig("b", ("en", "fr"), weight=2.0))
+    corpora = resolve(None, words, {"train": ["a", "b"]}).data.train
+    assert corpora == (CorpusConfig("a", ("en", "fr")), CorpusConfig("b", ("en", "fr"), weight=2.0))
 
 
 def test_an_older_configuration_with_one_corpus_is_read(tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def answer(url: str) -> tuple[str, list[str]]:
     """The URL that answers at the end, and those that redirect to it."""
     hops: list[Hop] = []
-    with open_url(urllib.request.Request(url), 10, hops) as found:
-        return found.url, [hop for hop, _ in hops]
+    with open_url(urllib.request.Request(url), 10, hops) as response:
+        return response.url, [hop for hop, _ in hops]
 
 
 def test_a_redirect_may_lead_to_an_equally_secure_url(plain: str, encrypted: str) -> None:

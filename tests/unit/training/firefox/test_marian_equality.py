@@ -63,20 +63,24 @@ def loaded(kind: Kind, tmp_path: Path) -> Checkpoint:
 def test_every_token_of_greedy_search_equals_marians(kind: Kind, loaded: Checkpoint) -> None:
     lines, tokenizer = kind.recorded.lines[1], loaded.tokenizer
     sources, limits = encoded(loaded, lines.sources)
-    found = greedy_search(loaded.model, sources, limits)
-    assert [as_ids(tokenizer.target.decode(one.ids)) for one in found] == lines.translations
-    at_limit = [len(one.ids) == limit for one, limit in zip(found, limits, strict=True)]
+    hypotheses = greedy_search(loaded.model, sources, limits)
+    assert [
+        as_ids(tokenizer.target.decode(hypothesis.ids)) for hypothesis in hypotheses
+    ] == lines.translations
+    at_limit = [
+        len(hypothesis.ids) == limit for hypothesis, limit in zip(hypotheses, limits, strict=True)
+    ]
     assert 0 < sum(at_limit) < LINES
 
 
 def test_every_token_of_marians_beam_search_equals_marians(kind: Kind, loaded: Checkpoint) -> None:
     lines, tokenizer = kind.recorded.lines[4], loaded.tokenizer
     sources, limits = encoded(loaded, lines.sources)
-    found = [
+    outputs = [
         marian_lines.as_marian(loaded.model, source, limit, 4)
         for source, limit in zip(sources, limits, strict=True)
     ]
-    assert [as_ids(tokenizer.target.decode(ids)) for ids in found] == lines.translations
+    assert [as_ids(tokenizer.target.decode(ids)) for ids in outputs] == lines.translations
 
 
 def test_numbers_of_an_int8_file_are_those_of_marians_float32_file(
@@ -87,10 +91,10 @@ def test_numbers_of_an_int8_file_are_those_of_marians_float32_file(
     for stored in ("float32", "int8"):
         import_student(kind.folder / stored, tmp_path / stored)
         weights.append(read_arrays(tmp_path / stored / WEIGHTS))
-    expected, found = weights
-    assert found.keys() == expected.keys()
+    expected, actual = weights
+    assert actual.keys() == expected.keys()
     for name, array in expected.items():
-        assert np.array_equal(found[name], array), name
+        assert np.array_equal(actual[name], array), name
 
 
 def test_our_own_search_gives_the_same_or_a_better_translation(
@@ -99,10 +103,10 @@ def test_our_own_search_gives_the_same_or_a_better_translation(
     """Than the finished ones of Marian, which ranks unfinished ones among them."""
     lines, tokenizer = kind.recorded.lines[4], loaded.tokenizer
     sources, limits = encoded(loaded, lines.sources[:SOME])
-    found = beam_search(loaded.model, sources, limits, 4, alpha=0.0)
+    hypotheses = beam_search(loaded.model, sources, limits, 4, alpha=0.0)
     equal = 0
     for source, limit, ours, theirs in zip(
-        sources, limits, found, lines.translations[:SOME], strict=True
+        sources, limits, hypotheses, lines.translations[:SOME], strict=True
     ):
         ids = tuple(tokenizer.target.encode(as_text(theirs)))
         equal += ours.ids == ids
@@ -132,5 +136,5 @@ def log_prob(model: Transformer, source: list[int], ids: tuple[int, ...]) -> flo
 @pytest.mark.parametrize("beam", BEAMS)
 def test_the_recorded_lines_are_what_marian_translates(kind: Kind, beam: int) -> None:
     lines = kind.recorded.lines[beam]
-    found = marian_lines.translated_by_marian(kind.folder / "float32", lines.sources, beam)
-    assert found == lines.translations
+    translations = marian_lines.translated_by_marian(kind.folder / "float32", lines.sources, beam)
+    assert translations == lines.translations

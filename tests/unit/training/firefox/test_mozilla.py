@@ -58,10 +58,10 @@ def fetch(folder: Path, pair: tuple[str, str] = ("en", "de")) -> Downloaded:
     return servers.fetch(f"firefox:{'-'.join(pair)}", offer, folder, nothing_said)
 
 
-def assert_complete(found: Downloaded, made: Path, number: int = 0) -> None:
+def assert_complete(downloaded: Downloaded, made: Path, number: int = 0) -> None:
     expected = {path.name: path.read_bytes() for path in (made / str(number)).iterdir()}
-    assert {path.name: path.read_bytes() for path in found.folder.iterdir()} == expected
-    assert found.fetched.digests.keys() == expected.keys()
+    assert {path.name: path.read_bytes() for path in downloaded.folder.iterdir()} == expected
+    assert downloaded.fetched.digests.keys() == expected.keys()
 
 
 def test_files_come_from_the_registry_and_their_digests_from_both_lists(
@@ -169,9 +169,9 @@ def test_a_newer_model_is_never_mixed_with_files_of_an_older_one(
     servers.missing, servers.folder = set(), tmp_path / "newer"
     servers.models = [Model("en-de", TWO, version="3.1")]
     servers.publish()
-    found = fetch(tmp_path / "found")
-    assert_complete(found, tmp_path / "newer")
-    import_student(found.folder, tmp_path / "checkpoint")
+    downloaded = fetch(tmp_path / "found")
+    assert_complete(downloaded, tmp_path / "newer")
+    import_student(downloaded.folder, tmp_path / "checkpoint")
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, "vocab.ende.spm.gz", "lex.50.50.ende.s2t.bin.gz"])
@@ -288,7 +288,7 @@ def test_released_models_come_first(
     chosen: str,
     made: Path,
 ) -> None:
-    listed = [Model("en-de", SMALL, one, status) for one, status in models]
+    listed = [Model("en-de", SMALL, architecture, status) for architecture, status in models]
     assert choose(offers(made, listed), ("en", "de"), architecture, "any").architecture == chosen
     with pytest.raises(UsageError, match="there is no such architecture; known: base"):
         choose(offers(made, [Model("en-de", SMALL, "base")]), ("en", "de"), "tiny", "any")

@@ -355,7 +355,7 @@ def test_texts_have_the_ids_of_sentencepiece(tmp_path: Path) -> None:
     write_student(tmp_path / "model", student)
     (tmp_path / "model" / VOCABULARY).write_bytes(made)
     import_student(tmp_path / "model", tmp_path / "checkpoint")
-    tokenizer = Tokenizer(*(tmp_path / "checkpoint" / one for one in (TOKENIZER, TGT_TOKENIZER)))
+    tokenizer = Tokenizer(*(tmp_path / "checkpoint" / name for name in (TOKENIZER, TGT_TOKENIZER)))
     theirs = sentencepiece.SentencePieceProcessor(model_proto=made)
     for text in TEXTS:
         ids = theirs.EncodeAsIds(text)

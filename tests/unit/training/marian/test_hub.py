@@ -44,11 +44,11 @@ def fetch(folder: Path) -> str | None:
     return Hub.of_environment().fetch(MODEL, folder, lambda _file, _done, _size: None).commit
 
 
-def assert_whole(found: Path, original: Path) -> None:
-    for path in found.iterdir():
+def assert_whole(folder: Path, original: Path) -> None:
+    for path in folder.iterdir():
         if not path.name.startswith("."):
             assert path.read_bytes() == (original / path.name).read_bytes(), path.name
-    assert (found / WEIGHTS).exists()
+    assert (folder / WEIGHTS).exists()
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_a_hub_gives_the_same_result_as_a_folder(model: MarianModel, tmp_path: P
     assert names == {path.name for path in (tmp_path / "found").iterdir()}
     assert TGT_TOKENIZER in names
     for name in names:
-        right, found = ((tmp_path / side / name).read_bytes() for side in ("right", "found"))
-        assert found == right
+        right, downloaded = ((tmp_path / side / name).read_bytes() for side in ("right", "found"))
+        assert downloaded == right
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_an_unavailable_model_is_reported_and_leaves_no_files(
 ) -> None:
     hub.misbehaves = misbehaves
     assert main(["import-marian", *words, "--out", str(tmp_path / "checkpoint")]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())

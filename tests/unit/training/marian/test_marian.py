@@ -101,11 +101,11 @@ class Imported:
     def generated(self, **options: Any) -> list[tuple[int, ...]]:
         """The result of `generate`, in our ids, without start and end."""
         batch = self.their_tokenizer(self.their_texts, return_tensors="pt", padding=True)
-        found = self.theirs.generate(**batch, max_new_tokens=MOST_TOKENS, **options)
+        tokens = self.theirs.generate(**batch, max_new_tokens=MOST_TOKENS, **options)
         ours = self.our_ids("target")
         special = {self.theirs.config.pad_token_id, self.theirs.config.eos_token_id}
         return [
-            tuple(ours[token] for token in row if token not in special) for row in found.tolist()
+            tuple(ours[token] for token in row if token not in special) for row in tokens.tolist()
         ]
 
 
@@ -196,12 +196,12 @@ def difference_of_logits(imported: Imported) -> float:
     our_tgt_ids[:, 0] = BEGIN_ID
     with torch.no_grad():
         right = imported.theirs(**batch, decoder_input_ids=tgt_ids).logits
-        found = model.project(model(src_ids, src_ids != PAD_ID, our_tgt_ids))
+        logits = model.project(model(src_ids, src_ids != PAD_ID, our_tgt_ids))
     said = [token for token in ours if token != config.pad_token_id]
-    difference = (found[..., [ours[token] for token in said]] - right[..., said]).abs().max()
+    difference = (logits[..., [ours[token] for token in said]] - right[..., said]).abs().max()
     assert right.std() > 1  # otherwise the comparison would show little
-    never = sorted(set(range(found.size(-1))) - {ours[token] for token in said})
-    assert found.softmax(-1)[..., never].max() == 0
+    never = sorted(set(range(logits.size(-1))) - {ours[token] for token in said})
+    assert logits.softmax(-1)[..., never].max() == 0
     return float(difference)
 
 
@@ -209,8 +209,8 @@ def oracle(imported: Imported, width: int, most: int, model: Any = None) -> list
     sources, limits = imported.sources, [most] * TEXTS
     model = model or imported.ours.model
     if width == 1:
-        return [found.ids for found in greedy_search(model, sources, limits)]
-    return [found.ids for found in beam_search(model, sources, limits, width, 0.0)]
+        return [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
+    return [hypothesis.ids for hypothesis in beam_search(model, sources, limits, width, 0.0)]
 
 
 def translate(imported: Imported, network: Network, width: int, most: int) -> list[Any]:
@@ -269,32 +269,32 @@ def test_tokens_equal_those_of_generate(imported: Imported, width: int) -> None:
     options = {"length_penalty": 0.0, "early_stopping": True} if width > 1 else {}
     right = imported.generated(do_sample=False, num_beams=width, **options)
     others = translations_of_moved(imported, width, MOST_TOKENS, 1e-5, 1)
-    found = [oracle(imported, width, MOST_TOKENS)]
-    compared = decided(found[0], others)
+    translations = [oracle(imported, width, MOST_TOKENS)]
+    compared = decided(translations[0], others)
     assert len({right[i] for i in compared}) > TEXTS // 2
     for network in networks_in_fp32(imported.bundle):
-        found.append(translate(imported, network, width, MOST_TOKENS))
+        translations.append(translate(imported, network, width, MOST_TOKENS))
     for i in compared:
-        assert [tokens[i] for tokens in found] == [right[i]] * len(found)
+        assert [tokens[i] for tokens in translations] == [right[i]] * len(translations)
 
 
 @pytest.mark.parametrize("width", [1, WIDTH])
 def test_eight_bits_agree_if_the_model_is_certain(imported: Imported, width: int) -> None:
     manifest = Manifest.load(imported.bundle)
     right = oracle(imported, width, FEW_TOKENS)
-    found = translate(imported, NativeNetwork(imported.bundle, manifest), width, FEW_TOKENS)
+    translations = translate(imported, NativeNetwork(imported.bundle, manifest), width, FEW_TOKENS)
     others = translations_of_moved(imported, width, FEW_TOKENS, 0.7 / 127, 12)
     sure = decided(right, others)
     assert len(sure) > 1
-    assert [found[i] for i in sure] == [right[i] for i in sure]
+    assert [translations[i] for i in sure] == [right[i] for i in sure]
     # Elsewhere a tie may be broken differently, but not everywhere, and without much loss.
     best = log_probs(imported, right, FEW_TOKENS)
 
     def lost(said: list[tuple[int, ...]]) -> float:
         return (best - log_probs(imported, said, FEW_TOKENS)).max().item()
 
-    assert lost(found) <= 1.1 * max(map(lost, others))
-    assert sum(map(operator.eq, found, right)) > TEXTS * 0.6
+    assert lost(translations) <= 1.1 * max(map(lost, others))
+    assert sum(map(operator.eq, translations, right)) > TEXTS * 0.6
 
 
 def test_graphs_give_the_same_results_as_the_model(imported: Imported) -> None:
@@ -315,16 +315,16 @@ def test_texts_are_tokenized_and_joined_as_by_transformers(imported: Imported) -
         assert tokenizer.encode(text) == right, text
         assert [piece.id for piece in tokenizer.pieces(text)] == right
     assert tokenizer.encode_all(odd) == list(map(tokenizer.encode, odd))
-    for one in (tokenizer, tokenizer.target):
+    for text_tokenizer in (tokenizer, tokenizer.target):
         for side in sides:
-            assert one.encode_all(side) == list(map(one.encode, side))
+            assert text_tokenizer.encode_all(side) == list(map(text_tokenizer.encode, side))
     ours = imported.our_ids("target")
     unknown = theirs.unk_token_id
     for text in (*sides[0][-300:], *sides[1][-300:]):
         text = text.replace("</s>", "<s>")
-        found = theirs(text_target=text)["input_ids"][:-1]
-        assert tokenizer.target.encode(text) == [ours[token] for token in found], text
-        known = [token for token in found if token != unknown]
+        their_ids = theirs(text_target=text)["input_ids"][:-1]
+        assert tokenizer.target.encode(text) == [ours[token] for token in their_ids], text
+        known = [token for token in their_ids if token != unknown]
         ids = [ours[token] for token in known]
         decoded = tokenizer.target.decode(ids)
         assert decoded == theirs.decode(known, skip_special_tokens=True)

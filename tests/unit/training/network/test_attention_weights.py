@@ -61,8 +61,8 @@ def test_recording_changes_nothing_and_ends() -> None:
 
     def run(model: Transformer) -> Tensor:
         with torch.no_grad():
-            found: Tensor = model(src_ids, keep_mask, tgt_ids)
-            return found
+            output: Tensor = model(src_ids, keep_mask, tgt_ids)
+            return output
 
     before = run(model)
     with looking_at(model) as seen:

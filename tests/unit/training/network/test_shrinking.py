@@ -11,13 +11,11 @@ from tests.tiny_models import tiny_config
 
 
 @pytest.mark.parametrize(
-    ("had", "wanted", "layers"),
+    ("had", "kept", "layers"),
     [(6, 6, [0, 1, 2, 3, 4, 5]), (6, 3, [0, 2, 5]), (6, 2, [0, 5]), (3, 1, [2]), (1, 1, [0])],
 )
-def test_layers_are_kept_from_the_first_to_the_last(
-    had: int, wanted: int, layers: list[int]
-) -> None:
-    assert spaced(had, wanted) == layers
+def test_layers_are_kept_from_the_first_to_the_last(had: int, kept: int, layers: list[int]) -> None:
+    assert spaced(had, kept) == layers
 
 
 def test_kept_layers_keep_their_weights() -> None:
@@ -25,9 +23,9 @@ def test_kept_layers_keep_their_weights() -> None:
     larger = Transformer(config)
     smaller = replace(config, encoder_layers=2, decoder_layers=1)
     weights = larger.state_dict()
-    found = shrink(weights, config, smaller)
-    Transformer(smaller).load_state_dict(found)  # all names exist
-    for name, tensor in found.items():
+    shrunk = shrink(weights, config, smaller)
+    Transformer(smaller).load_state_dict(shrunk)  # all names exist
+    for name, tensor in shrunk.items():
         former = name.replace("encoder_layers.1.", "encoder_layers.3.")
         former = former.replace("decoder_layers.0.", "decoder_layers.2.")
         assert torch.equal(tensor, weights[former]), name
@@ -53,5 +51,5 @@ def test_units_without_effect_are_removed(norm: str) -> None:
     src = torch.randint(10, config.vocab_size, (2, 7), generator=generator)
     tgt = torch.randint(10, config.vocab_size, (2, 5), generator=generator)
     with torch.no_grad():
-        found, right = (model(src, src > 0, tgt) for model in (smaller, larger))
-    torch.testing.assert_close(found, right, atol=1e-4, rtol=1e-4)
+        output, right = (model(src, src > 0, tgt) for model in (smaller, larger))
+    torch.testing.assert_close(output, right, atol=1e-4, rtol=1e-4)

@@ -18,8 +18,8 @@ from dragoman.kernel.errors import UsageError
 from tests.tiny_models import elaborate_config, ssru_config, tiny_config, tiny_model
 
 
-def assert_close(found: torch.Tensor, right: torch.Tensor) -> None:
-    torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-5)
+def assert_close(actual: torch.Tensor, right: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, right, rtol=1e-4, atol=1e-5)
 
 
 def random_masks() -> tuple[torch.Tensor, torch.Tensor]:
@@ -123,7 +123,7 @@ def test_an_ssru_computes_its_recurrence_in_fp32() -> None:
 
 def test_epsilon_and_positions_are_configured() -> None:
     model = tiny_model(config=replace(tiny_config(), norm_epsilon=0.5))
-    norms = [one for one in model.modules() if isinstance(one, torch.nn.LayerNorm)]
+    norms = [module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)]
     assert {norm.eps for norm in norms} == {0.5}
     inclusive = tiny_model(config=replace(tiny_config(), position_rates="inclusive"))
     # The slowest pair of columns turns by 1 / 10000 a position.
@@ -183,4 +183,4 @@ def test_impossible_sizes_are_refused_by_name(change: dict[str, object], message
 @pytest.mark.parametrize("config", [*CONFIGS, elaborate_config()])
 def test_shapes_are_known_without_the_network(config: ModelConfig) -> None:
     tensors = Transformer(config).state_dict()
-    assert weight_shapes(config) == {name: tuple(one.shape) for name, one in tensors.items()}
+    assert weight_shapes(config) == {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -28,17 +28,17 @@ def model(request: pytest.FixtureRequest) -> Transformer:
 def test_batched_equals_single(model: Transformer) -> None:
     src, limits = sources(12), list(range(3, 15))
     together = greedy_search(model, src, limits)
-    for ids, limit, found in zip(src, limits, together, strict=True):
+    for ids, limit, hypothesis in zip(src, limits, together, strict=True):
         (alone,) = greedy_search(model, [ids], [limit])
-        assert alone.ids == found.ids
-        assert alone.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+        assert alone.ids == hypothesis.ids
+        assert alone.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-4)
 
 
 def test_greedy_search_takes_the_argmax_of_every_step(model: Transformer) -> None:
     src, limits = sources(12), [12] * 12
-    for ids, found in zip(src, greedy_search(model, src, limits), strict=True):
-        tokens = [*found.ids, END_ID] if found.complete else list(found.ids)
-        assert len(tokens) == 12 or found.complete
+    for ids, hypothesis in zip(src, greedy_search(model, src, limits), strict=True):
+        tokens = [*hypothesis.ids, END_ID] if hypothesis.complete else list(hypothesis.ids)
+        assert len(tokens) == 12 or hypothesis.complete
         keep = torch.ones(1, len(ids), dtype=torch.bool)
         with torch.no_grad():
             hidden = model(torch.tensor([ids]), keep, torch.tensor([[BEGIN_ID, *tokens[:-1]]]))
@@ -47,14 +47,14 @@ def test_greedy_search_takes_the_argmax_of_every_step(model: Transformer) -> Non
 
 def test_scores_equal_the_sums_of_token_scores(model: Transformer) -> None:
     (src,) = sources(1)
-    (found,) = beam_search(model, [src], [9], beam_width=4, alpha=0.6)
-    tokens = [*found.ids, END_ID] if found.complete else list(found.ids)
+    (hypothesis,) = beam_search(model, [src], [9], beam_width=4, alpha=0.6)
+    tokens = [*hypothesis.ids, END_ID] if hypothesis.complete else list(hypothesis.ids)
     keep = torch.ones(1, len(src), dtype=torch.bool)
     with torch.no_grad():
         hidden = model(torch.tensor([src]), keep, torch.tensor([[BEGIN_ID, *tokens[:-1]]]))
         log_probs = model.project(hidden)[0].log_softmax(dim=-1)
     total = log_probs.gather(1, torch.tensor(tokens)[:, None]).sum().item()
-    assert found.log_prob == pytest.approx(total, abs=1e-4)
+    assert hypothesis.log_prob == pytest.approx(total, abs=1e-4)
 
 
 def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
@@ -66,12 +66,14 @@ def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
         Options(sampling=True, top_k=5),
     )
 
-    def found() -> list[Hypothesis]:
-        return [one for options in every for one in search(model, [src], [9], options)[0]]
+    def all_hypotheses() -> list[Hypothesis]:
+        return [
+            hypothesis for options in every for hypothesis in search(model, [src], [9], options)[0]
+        ]
 
-    here = found()
+    here = all_hypotheses()
     with torch.device("meta"):  # device of tensors created without an explicit device
-        assert found() == here
+        assert all_hypotheses() == here
 
 
 class TableModel:
@@ -111,16 +113,16 @@ def test_the_length_penalty_favours_the_longer() -> None:
     table |= {6: {END_ID: 1.0}}
     model = TableModel(table)
     for alpha, right in ((0.0, ()), (2.0, (4, 5))):
-        (found,) = beam_search(model, [[9]], [6], 2, alpha)  # type: ignore[arg-type]
-        assert found.ids == right
+        (hypothesis,) = beam_search(model, [[9]], [6], 2, alpha)  # type: ignore[arg-type]
+        assert hypothesis.ids == right
 
 
 def test_cutting_at_the_limit_is_reported() -> None:
     model = TableModel({BEGIN_ID: {4: 1.0}, 4: {4: 1.0}})
     for width in (1, 3):
-        (found,) = beam_search(model, [[9]], [4], width, 0.6)  # type: ignore[arg-type]
-        assert found.ids == (4, 4, 4, 4)
-        assert not found.complete
+        (hypothesis,) = beam_search(model, [[9]], [4], width, 0.6)  # type: ignore[arg-type]
+        assert hypothesis.ids == (4, 4, 4, 4)
+        assert not hypothesis.complete
     (greedy,) = greedy_search(model, [[9]], [4])  # type: ignore[arg-type]
     assert (greedy.ids, greedy.complete) == ((4, 4, 4, 4), False)
 
@@ -134,7 +136,7 @@ def test_tokens_are_drawn_by_their_probabilities_in_the_smallest_set(
     scores[[3, 17, 30]] = scores.max()  # equal ones are kept in the order of their ids
     numbers = np.random.Generator(np.random.Philox(2)).random(20_000)
     options = Options(sampling=True, temperature=1.3, top_k=top_k, top_p=top_p)
-    drawn = np.bincount([draw(scores, options, one) for one in numbers], minlength=40)
+    drawn = np.bincount([draw(scores, options, number) for number in numbers], minlength=40)
 
     probs = np.exp(scores.numpy() / 1.3)
     order = np.argsort(-probs, kind="stable")[:top_k]

@@ -36,15 +36,15 @@ def command(text: Path, out: Path, *words: str) -> list[str]:
     return ["-m", "dragoman", "train", "--data-dir", str(text), "--out", str(out), *options]
 
 
-def assert_same_weights(found: Path, right: Path) -> None:
+def assert_same_weights(actual: Path, right: Path) -> None:
     expected = checkpoint.load(right).model.state_dict()
-    for name, tensor in checkpoint.load(found).model.state_dict().items():
+    for name, tensor in checkpoint.load(actual).model.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
 
 
 def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
     """A run's log entries by step; a repeated step is an error."""
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
-    assert len(dict(found)) == len(found)
-    return dict(found)
+    points = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
+    assert len(dict(points)) == len(points)
+    return dict(points)

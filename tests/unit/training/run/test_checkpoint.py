@@ -119,6 +119,6 @@ def test_a_blend_is_between_two_models(tmp_path: Path, tokenizer_path: Path) -> 
     config = RunConfig(tiny_config())
     trained, start = (tiny_model(seed=seed).state_dict() for seed in (0, 1))
     checkpoint.save(tmp_path / "start", start, config, tokenizer_path)
-    found = checkpoint.blend(trained, tmp_path / "start", share=0.25)
-    for name, tensor in found.items():
+    blended = checkpoint.blend(trained, tmp_path / "start", share=0.25)
+    for name, tensor in blended.items():
         torch.testing.assert_close(tensor, 0.75 * trained[name] + 0.25 * start[name])

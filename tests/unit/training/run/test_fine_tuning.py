@@ -69,15 +69,15 @@ def test_a_run_keeps_the_features_of_an_imported_model(
     still = "training.peak_learning_rate=1e-12"
     # The model does not have the reverse direction.
     assert train(run, text[::-1], "--start-from", str(start), still, *words) == 0
-    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
-    for name, tensor in found.model.state_dict().items():
+    tuned, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    for name, tensor in tuned.model.state_dict().items():
         torch.testing.assert_close(tensor, former.model.state_dict()[name])
-    assert found.config.imported == before.imported
-    assert [corpus.languages for corpus in found.config.data.train] == [LANGUAGES]
-    assert found.config.directions == before.directions
+    assert tuned.config.imported == before.imported
+    assert [corpus.languages for corpus in tuned.config.data.train] == [LANGUAGES]
+    assert tuned.config.directions == before.directions
     for name in ("tokenizer.model", "tokenizer_target.model"):
         assert (run / "final" / name).read_bytes() == (start / name).read_bytes()
-    bias = found.model.state_dict()["output_bias"]
+    bias = tuned.model.state_dict()["output_bias"]
     never = former.model.state_dict()["output_bias"] == NEVER
     assert never.any()
     # Even at a rate that changes everything else, such entries keep probability zero.
@@ -88,7 +88,9 @@ def test_a_run_keeps_the_features_of_an_imported_model(
     start_bias = former.model.state_dict()["output_bias"]
     torch.testing.assert_close(changed, (last + start_bias) / 2)
     assert not torch.equal(changed[~never], bias[~never])
-    manifests = [export_bundle(one, tmp_path / one.name / "it") for one in (start, run / "final")]
+    manifests = [
+        export_bundle(folder, tmp_path / folder.name / "it") for folder in (start, run / "final")
+    ]
     assert manifests[0].languages == manifests[1].languages
     assert manifests[0].special_ids == manifests[1].special_ids
     assert manifests[0].all_directions == manifests[1].all_directions
@@ -102,17 +104,17 @@ def test_settings_that_do_not_fit_an_imported_model_are_refused(
     config = import_marian(tmp_path / "opus-mt-en-de", start)
     size = config.model.vocab_size
 
-    def told(text: Sequence[Path], *words: str) -> str:
+    def refusal(text: Sequence[Path], *words: str) -> str:
         run = tmp_path / "refused"
         assert train(run, text, "--start-from", str(start), "training.steps=1", *words) == 2
         return capsys.readouterr().err.strip().splitlines()[-1]
 
     more = f"entries, but vocabulary.size is {size + 1}: set it to the same number"
-    assert more in told(text, f"vocabulary.size={size + 1}")
+    assert more in refusal(text, f"vocabulary.size={size + 1}")
     french = [text[0], text[1].rename(tmp_path / "kitchen.fr")]
-    assert told(french).endswith("no corpus is in a direction of the model: en-de")
-    assert "imported cannot be set; --start-from names" in told(french, "imported.name=other")
-    drawn = told(write_sentences(tmp_path / "it", TEXT[0]), "data.subword_dropout=0.1")
+    assert refusal(french).endswith("no corpus is in a direction of the model: en-de")
+    assert "imported cannot be set; --start-from names" in refusal(french, "imported.name=other")
+    drawn = refusal(write_sentences(tmp_path / "it", TEXT[0]), "data.subword_dropout=0.1")
     assert "an imported vocabulary has no other pieces" in drawn
 
 
@@ -146,8 +148,10 @@ class Trained:
         loaded = checkpoint.load(model)
         src, tgt = (read_lines(self.folder / f"{domain}-test", language) for language in LANGUAGES)
         translator = Translator(loaded.model, loaded.tokenizer, loaded.limits, beam_width=1)
-        found = translator.translate(src, LANGUAGES[1])
-        return measure([loaded.tokenizer.target.decode(one.ids) for one in found], tgt).bleu
+        hypotheses = translator.translate(src, LANGUAGES[1])
+        return measure(
+            [loaded.tokenizer.target.decode(hypothesis.ids) for hypothesis in hypotheses], tgt
+        ).bleu
 
     def text(self, domain: str) -> list[Path]:
         return [self.folder / f"{domain}.{language}" for language in LANGUAGES]
@@ -164,14 +168,14 @@ def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, ste
         sentences = domain.sentences(pairs + test, seed)
         write_sentences(folder / name, sentences[:pairs])
         write_sentences(folder / f"{name}-test", sentences[pairs:])
-    found = Trained(folder / "general" / "final", folder)
+    experiment = Trained(folder / "general" / "final", folder)
     write_marian(folder / "opus-mt-en-de", MODELS["one vocabulary"])
     import_marian(folder / "opus-mt-en-de", folder / "imported")
     words = (f"training.steps={steps}", "training.optimizer=muon", "model.dropout=0.0")
     rate = ("training.peak_learning_rate=4e-3", "data.valid=[]", "training.batch_tokens=1000")
     start = ("--start-from", str(folder / "imported"), *ALL_TRAINED)
-    assert train(folder / "general", found.text("kitchen"), *start, *words, *rate) == 0
-    return found
+    assert train(folder / "general", experiment.text("kitchen"), *start, *words, *rate) == 0
+    return experiment
 
 
 def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
@@ -220,7 +224,9 @@ def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
     options = ["--data-dir", str(few_trained.folder), "--out", str(distilled), "--beam-width=1"]
     assert main(["distill", "--teacher", str(teacher), "--config", str(recipe), *options]) == 0
     written = [distilled / f"kitchen.en-de.{language}" for language in LANGUAGES]
-    sources, translations = (read_lines(distilled / "kitchen.en-de", one) for one in LANGUAGES)
+    sources, translations = (
+        read_lines(distilled / "kitchen.en-de", language) for language in LANGUAGES
+    )
     assert set(sources) <= set(read_lines(few_trained.folder / "kitchen", "en"))
     pairs = read_pairs(few_trained.folder / "kitchen", LANGUAGES)
     references = [tgt for src, tgt in pairs if src in set(sources)]
@@ -229,11 +235,13 @@ def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
     words = ("model.decoder_layers=1", "training.steps=1", "data.valid=[]", still)
     assert train(run, written, "--start-from", str(teacher), *words) == 0
     assert not (run / "start").exists()
-    found, former = (checkpoint.load(one).model.state_dict() for one in (run / "final", teacher))
+    student, former = (
+        checkpoint.load(folder).model.state_dict() for folder in (run / "final", teacher)
+    )
     name = "decoder_layers.{}.cross_attention.query.bias"
-    torch.testing.assert_close(found[name.format(0)], former[name.format(2)])
-    assert not any(tensor.startswith("decoder_layers.1") for tensor in found)
-    torch.testing.assert_close(found["embedding.weight"], former["embedding.weight"])
+    torch.testing.assert_close(student[name.format(0)], former[name.format(2)])
+    assert not any(tensor.startswith("decoder_layers.1") for tensor in student)
+    torch.testing.assert_close(student["embedding.weight"], former["embedding.weight"])
 
 
 @pytest.mark.thorough

@@ -51,10 +51,10 @@ def error_rate(folder: Path, layer: int, head: int) -> float:
         src_ids = torch.tensor([loaded.tokenizer.encode_source(source, "de")])
         tgt_ids = torch.tensor([[BEGIN_ID, *loaded.tokenizer.encode(target)]])
         _, _, cross = look(loaded.model, src_ids, src_ids > 0, tgt_ids)
-        found = cross[0, layer, head, 1:, 1:-1].argmax(dim=-1)
+        positions = cross[0, layer, head, 1:, 1:-1].argmax(dim=-1)
         number = len(source.split())
-        assert len(found) == number, "each word is one token"
-        wrong += int((found != torch.arange(number).flip(0)).sum())
+        assert len(positions) == number, "each word is one token"
+        wrong += int((positions != torch.arange(number).flip(0)).sum())
         total += number
     return wrong / total
 
@@ -80,9 +80,9 @@ def test_links_change_nothing_without_a_weight(text: Path, tmp_path: Path) -> No
     few = ("training.steps=5",)
     states = [
         checkpoint.load(
-            Trainer(settings(one, *few), text, tmp_path / one).train()
+            Trainer(settings(name, *few), text, tmp_path / name).train()
         ).model.state_dict()
-        for one in ("my", "plain")
+        for name in ("my", "plain")
     ]
     assert all(torch.equal(states[1][name], tensor) for name, tensor in states[0].items())
 

@@ -49,23 +49,23 @@ def test_a_run_killed_in_an_epoch_resumes_to_the_same_weights(
 def test_two_processes_train_the_same_model_as_one(text: Path, tmp_path: Path) -> None:
     words = ["training.precision=fp32", "training.steps=20", "training.part_tokens=60"]
     words += ["training.peak_learning_rate=1e-3", "alignment.weight=0.1"]
-    one, two = tmp_path / "one", tmp_path / "two"
-    Trainer(settings(20, *words), text, one).train()
+    by_one, by_two = tmp_path / "one", tmp_path / "two"
+    Trainer(settings(20, *words), text, by_one).train()
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
-        [sys.executable, *torchrun, *command(text, two, *words)],
+        [sys.executable, *torchrun, *command(text, by_two, *words)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(two / "final")], "one process speaks for both"
+    assert done.stdout.split() == [str(by_two / "final")], "one process speaks for both"
     assert done.stderr.count("parameters, 2 x cpu") == 1, done.stderr
     for name in ("loss", "alignment_loss"):
-        assert losses(two, name=name) == pytest.approx(losses(one, name=name), abs=2e-4)
-    assert losses(two, "valid") == pytest.approx(losses(one, "valid"), abs=2e-4)
-    expected = checkpoint.load(one / "final").model.state_dict()
-    for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
+        assert losses(by_two, name=name) == pytest.approx(losses(by_one, name=name), abs=2e-4)
+    assert losses(by_two, "valid") == pytest.approx(losses(by_one, "valid"), abs=2e-4)
+    expected = checkpoint.load(by_one / "final").model.state_dict()
+    for name, tensor in checkpoint.load(by_two / "final").model.state_dict().items():
         torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
 
 

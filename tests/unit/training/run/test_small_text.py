@@ -41,14 +41,14 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_more_text_gets_more_steps_in_fewer_epochs() -> None:
     sizes = [TextSize(n, 20 * n, 80) for n in (1, 10, 100, 1300, 10_000, 100_000)]
-    found = [choose({"training": {"batch_tokens": 2000}}, size) for size in sizes]
-    steps = [settings["training"]["steps"] for settings in found]
+    choices = [choose({"training": {"batch_tokens": 2000}}, size) for size in sizes]
+    steps = [settings["training"]["steps"] for settings in choices]
     assert steps == sorted(steps)
     shown = [n / size.tgt_tokens for n, size in zip(steps, sizes, strict=True)]
     assert shown == sorted(shown, reverse=True)
-    entries = [settings["vocabulary"]["size"] for settings in found]
+    entries = [settings["vocabulary"]["size"] for settings in choices]
     assert entries == sorted(entries)
-    for settings in found:
+    for settings in choices:
         training = settings["training"]
         assert training["warmup_steps"] + training["cooldown_steps"] < training["steps"]
         complete({"training": training, "vocabulary": settings["vocabulary"]})
@@ -77,30 +77,30 @@ def test_given_settings_are_not_changed() -> None:
 def test_small_text_without_a_recipe_gets_a_default_recipe(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = settings_for(None, ["training.seed=3"], own(tmp_path, 300), tmp_path)
+    config = settings_for(None, ["training.seed=3"], own(tmp_path, 300), tmp_path)
     recipe = resolve(RECIPES / "small.toml", [])
-    assert replace(found.model, vocab_size=8000) == recipe.model
-    assert found.training.optimizer == recipe.training.optimizer
-    assert (found.training.seed, found.model.vocab_size) == (3, found.vocabulary.size)
+    assert replace(config.model, vocab_size=8000) == recipe.model
+    assert config.training.optimizer == recipe.training.optimizer
+    assert (config.training.seed, config.model.vocab_size) == (3, config.vocabulary.size)
     (line,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     for setting in ("only 300 pairs", "the recipe small.toml", "--set NAME=VALUE changes one"):
         assert setting in line
-    for name in (f"vocabulary.size={found.vocabulary.size}", f"steps={found.training.steps}"):
+    for name in (f"vocabulary.size={config.vocabulary.size}", f"steps={config.training.steps}"):
         assert name in line
 
 
 def test_a_recipe_keeps_its_schedule(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = own(tmp_path, 300)
-    found = settings_for(RECIPES / "tatoeba.toml", [], data, tmp_path)
-    assert (found.training.steps, found.training.warmup_steps) == (7200, 800)
-    assert found.vocabulary.size == 8000
+    config = settings_for(RECIPES / "tatoeba.toml", [], data, tmp_path)
+    assert (config.training.steps, config.training.warmup_steps) == (7200, 800)
+    assert config.vocabulary.size == 8000
     assert not caplog.records
     own_recipe = tmp_path / "recipe.toml"
     own_recipe.write_text('[training]\nbatch_tokens = 1000\n[model]\npreset = "tiny"\n')
-    found = settings_for(own_recipe, [], data, tmp_path)
-    assert found.training.steps < 5000
-    assert found.model.model_size == 64
-    assert found.training.optimizer == "adam", "what a recipe leaves out but steps has defaults"
+    config = settings_for(own_recipe, [], data, tmp_path)
+    assert config.training.steps < 5000
+    assert config.model.model_size == 64
+    assert config.training.optimizer == "adam", "what a recipe leaves out but steps has defaults"
     (record,) = caplog.records
     assert "small.toml" not in record.message
 
@@ -121,16 +121,16 @@ def test_text_in_one_direction_has_half_the_tokens(tmp_path: Path) -> None:
         with (tmp_path / f"my.{language}").open("a") as file:
             file.write(lines)
     both = CorpusConfig("my", ("en", "de"))
-    found = measure([both], tmp_path)
-    assert found is not None
-    assert found.pairs == 50, "pairs with an empty side are left out"
+    measured = measure([both], tmp_path)
+    assert measured is not None
+    assert measured.pairs == 50, "pairs with an empty side are left out"
     half_more = measure([both, replace(both, weight=0.5)], tmp_path)
     assert half_more is not None
     assert half_more.pairs == 75
-    assert half_more.tgt_tokens == pytest.approx(1.5 * found.tgt_tokens, abs=1)
+    assert half_more.tgt_tokens == pytest.approx(1.5 * measured.tgt_tokens, abs=1)
     one_way = measure([replace(both, one_way=True)], tmp_path)
     assert one_way is not None
-    assert one_way.tgt_tokens == pytest.approx(found.tgt_tokens / 2, abs=1)
+    assert one_way.tgt_tokens == pytest.approx(measured.tgt_tokens / 2, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_the_vocabulary_is_as_large_as_the_text_allows(
     own(tmp_path, 50)
     words = (*QUICK, "vocabulary.size=8000")
     assert train(tmp_path, "run", *words) == 0
-    found = checkpoint.load(tmp_path / "run" / "final")
-    entries = found.tokenizer.vocab_size
+    loaded = checkpoint.load(tmp_path / "run" / "final")
+    entries = loaded.tokenizer.vocab_size
     assert 256 < entries < 8000
-    assert (found.config.vocabulary.size, found.config.model.vocab_size) == (entries, entries)
+    assert (loaded.config.vocabulary.size, loaded.config.model.vocab_size) == (entries, entries)
     right = f"vocabulary.size is 8000, but the text gives only {entries} entries"
     assert [right in record.message for record in caplog.records].count(True) == 1
     resumed = (*words, "training.steps=6", "--resume")
@@ -221,8 +221,8 @@ def test_a_run_with_a_recipe_keeps_the_chosen_settings(tmp_path: Path) -> None:
     more = own(tmp_path, 3000)
     assert settings_for(recipe, [], more, tmp_path) != saved
     assert settings_for(recipe, [], more, tmp_path, saved=saved) == saved
-    found = settings_for(recipe, ["training.steps=5000"], more, tmp_path, saved=saved)
-    assert found.training == replace(saved.training, steps=5000)
+    config = settings_for(recipe, ["training.steps=5000"], more, tmp_path, saved=saved)
+    assert config.training == replace(saved.training, steps=5000)
 
 
 def test_part_of_the_text_is_held_out_and_named(
@@ -264,12 +264,12 @@ def test_a_run_that_starts_from_a_model_has_its_sizes(
     start = random_checkpoint("post")
     words = ("--start-from", str(start), "training.steps=3")
     assert train(tmp_path, "run", *words) == 0
-    found, right = (
+    config, right = (
         checkpoint.load(tmp_path / "run" / "final").config,
         RunConfig.from_json(start / "config.json"),
     )
-    assert replace(found.model, dropout=right.model.dropout) == right.model
-    assert found.vocabulary.size == Tokenizer(start / "tokenizer.model").vocab_size
+    assert replace(config.model, dropout=right.model.dropout) == right.model
+    assert config.vocabulary.size == Tokenizer(start / "tokenizer.model").vocab_size
     from_nothing = settings_for(None, [], own(tmp_path, 3000), tmp_path).training
     further = settings_for(None, [], own(tmp_path, 3000), tmp_path, start=right).training
     assert further.steps < from_nothing.steps
@@ -295,18 +295,18 @@ def test_general_text_is_used_as_often_as_the_users_text(
     start = ("--start-from", str(random_checkpoint("post")))
     words = ("training.steps=2", "training.valid_bleu_sentences=2")
     assert train(tmp_path, "run", *start, *general, *words) == 0
-    found = checkpoint.load(tmp_path / "run" / "final").config
+    config = checkpoint.load(tmp_path / "run" / "final").config
     folders = ["text", "general-text"]
-    assert [one.weight for one in found.data.train] == [1.0, 0.25]
-    for corpora, name in ((found.data.train, "train"), (found.data.valid, "valid")):
+    assert [corpus.weight for corpus in config.data.train] == [1.0, 0.25]
+    for corpora, name in ((config.data.train, "train"), (config.data.valid, "valid")):
         prefixes = [str(tmp_path / "run" / folder / name) for folder in folders]
         assert [corpus.prefix for corpus in corpora] == prefixes
-    assert found.training.stop_on == "bleu"
+    assert config.training.stop_on == "bleu"
     # The split and the measurement stay, whether the text is named again or not.
     resumed = ["train", "--out", str(tmp_path / "run"), "--resume", "--set=training.steps=3"]
     assert main(resumed) == 0
     assert train(tmp_path, "run", "--resume", *general, "training.steps=4") == 0
-    assert checkpoint.load(tmp_path / "run" / "checkpoints/step-0000004").config.data == found.data
+    assert checkpoint.load(tmp_path / "run" / "checkpoints/step-0000004").config.data == config.data
 
 
 def test_validation_on_general_text_only_does_not_choose_the_model(
@@ -317,9 +317,9 @@ def test_validation_on_general_text_only_does_not_choose_the_model(
     general = ("--general-text", *(str(tmp_path / name) for name in ("general.en", "general.de")))
     start = ("--start-from", str(random_checkpoint("post")))
     assert train(tmp_path, "run", *start, *general, "training.steps=1") == 0
-    found = checkpoint.load(tmp_path / "run" / "final").config
-    assert found.data.valid == ()
-    assert found.training.stop_after_validations is None
+    config = checkpoint.load(tmp_path / "run" / "final").config
+    assert config.data.valid == ()
+    assert config.training.stop_after_validations is None
 
 
 @pytest.mark.parametrize(
@@ -351,8 +351,8 @@ def test_a_recipe_without_sizes_has_those_of_the_model(
     start = RunConfig.from_json(random_checkpoint("pre") / "config.json")
     data = own(tmp_path, 300)
     recipe, words = RECIPES / "fine-tuning.toml", ["data.valid=['my']"]
-    found = settings_for(recipe, words, data, tmp_path, start=start)
-    assert replace(found.model, dropout=start.model.dropout) == start.model
-    assert found.vocabulary.size == start.vocabulary.size
+    config = settings_for(recipe, words, data, tmp_path, start=start)
+    assert replace(config.model, dropout=start.model.dropout) == start.model
+    assert config.vocabulary.size == start.vocabulary.size
     with_preset = settings_for(RECIPES / "small.toml", [], data, tmp_path, start=start)
     assert with_preset.model.model_size == 128

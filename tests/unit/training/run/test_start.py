@@ -102,9 +102,9 @@ def test_ssrus_take_the_place_of_self_attention(
     words = ("--start-from", str(start), "--set=training.peak_learning_rate=1e-12")
     teacher = f"--set=training.teacher={start}"
     assert main(command(text, run, *words, "--set=model.decoder=ssru", teacher)) == 0
-    found = checkpoint.load(run / "final").model.state_dict()
+    state = checkpoint.load(run / "final").model.state_dict()
     new = set()
-    for name, tensor in found.items():
+    for name, tensor in state.items():
         if ".ssru." in name:
             new.add(name.partition(".ssru.")[2])
         else:
@@ -127,10 +127,10 @@ def test_a_run_teaches_a_model_another_language(
     arguments = command(tmp_path, run, "--set=vocabulary.size=330", *words)
     arguments[arguments.index(str(tmp_path / "train.de"))] = str(tmp_path / "train.fr")
     assert main(arguments) == 0
-    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
-    assert found.tokenizer.vocabulary[:320] == former.tokenizer.vocabulary
-    assert found.tokenizer.tag_id("fr") == 320
-    rows, old = (one.model.state_dict()["embedding.weight"] for one in (found, former))
+    trained, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert trained.tokenizer.vocabulary[:320] == former.tokenizer.vocabulary
+    assert trained.tokenizer.tag_id("fr") == 320
+    rows, old = (loaded.model.state_dict()["embedding.weight"] for loaded in (trained, former))
     torch.testing.assert_close(rows[:320], old)
     tags = [former.tokenizer.tag_id(language) for language in ("en", "de")]
     torch.testing.assert_close(rows[320], old[tags].mean(dim=0))
@@ -143,12 +143,12 @@ def test_a_run_on_other_text_splits_it_into_fewer_tokens(
     start, run = random_checkpoint("post"), tmp_path / "run"
     words = ["--start-from", str(start), "--set=training.peak_learning_rate=1e-12"]
     assert main(command(tmp_path, run, "--set=vocabulary.size=335", *words)) == 0
-    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
-    assert found.tokenizer.vocab_size == 335
-    assert len(found.tokenizer.encode("violet")) < len(former.tokenizer.encode("violet"))
-    rows, old = (one.model.state_dict()["embedding.weight"] for one in (found, former))
+    trained, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert trained.tokenizer.vocab_size == 335
+    assert len(trained.tokenizer.encode("violet")) < len(former.tokenizer.encode("violet"))
+    rows, old = (loaded.model.state_dict()["embedding.weight"] for loaded in (trained, former))
     torch.testing.assert_close(rows[:320], old)
-    piece = found.tokenizer.vocabulary[334].replace("▁", " ")
+    piece = trained.tokenizer.vocabulary[334].replace("▁", " ")
     torch.testing.assert_close(rows[334], old[former.tokenizer.encode(piece)].mean(dim=0))
 
 
@@ -159,17 +159,17 @@ def test_a_smaller_model_starts_with_weights_of_a_larger_one(
     sizes = ("vocabulary.size=300", "model.decoder_layers=1", "model.feed_forward_size=64")
     words = [f"--set={size}" for size in (*sizes, "training.peak_learning_rate=1e-12")]
     assert main([*command(text, run, "--start-from", str(start)), *words]) == 0
-    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
-    assert found.tokenizer.vocab_size == 300
-    weights, larger = found.model.state_dict(), former.model.state_dict()
+    trained, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert trained.tokenizer.vocab_size == 300
+    weights, larger = trained.model.state_dict(), former.model.state_dict()
     for name, tensor in weights.items():
         if name.startswith("decoder_layers.0.") and "feed_forward." not in name:
             last = name.replace("layers.0", "layers.2")
             torch.testing.assert_close(tensor, larger[last])
     ids = {former.tokenizer.piece(entry): entry for entry in range(320)}
-    kept = [entry for entry in range(300) if found.tokenizer.piece(entry) in ids]
+    kept = [entry for entry in range(300) if trained.tokenizer.piece(entry) in ids]
     assert len(kept) > 250
-    rows = [ids[found.tokenizer.piece(entry)] for entry in kept]
+    rows = [ids[trained.tokenizer.piece(entry)] for entry in kept]
     torch.testing.assert_close(weights["embedding.weight"][kept], larger["embedding.weight"][rows])
 
 

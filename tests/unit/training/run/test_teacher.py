@@ -55,8 +55,8 @@ def test_a_small_student_comes_near_to_its_teacher(text: Path, tmp_path: Path) -
             src = torch.tensor([teacher.tokenizer.encode_source(english, "de")])
             tgt = torch.tensor([[1, *teacher.tokenizer.encode(german)]])
             theirs, ours = (
-                one.project(one(src, src > 0, tgt)).log_softmax(-1).detach()
-                for one in (teacher.model, student.model)
+                model.project(model(src, src > 0, tgt)).log_softmax(-1).detach()
+                for model in (teacher.model, student.model)
             )
             total += (theirs.exp() * (theirs - ours)).sum().item()
         divergences.append(total)
@@ -69,10 +69,10 @@ def test_a_run_with_a_teacher_resumes_to_the_same_weights(text: Path, tmp_path: 
     cut = run_with_vocabulary(text, tmp_path / "cut")
     right = Trainer(settings(12, *words), text, whole).train()
     Trainer(settings(7, *words), text, cut).train()
-    found = Trainer(settings(12, *words), text, cut, resume=True).train()
+    resumed = Trainer(settings(12, *words), text, cut, resume=True).train()
     name = "model.safetensors"
-    assert (found / name).read_bytes() == (right / name).read_bytes()
-    assert "teacher" in (found / "config.json").read_text()
+    assert (resumed / name).read_bytes() == (right / name).read_bytes()
+    assert "teacher" in (resumed / "config.json").read_text()
 
 
 def test_a_teacher_that_does_not_fit_is_refused_in_one_line(text: Path, tmp_path: Path) -> None:

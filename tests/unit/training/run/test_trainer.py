@@ -178,8 +178,8 @@ def test_a_run_resumes_with_another_optimizer(
     kept = safetensors.torch.load_file(run / "checkpoints/step-0000040/optimizer.safetensors")
     assert sum(name.endswith("momentum_buffer") for name in kept) == 26
     assert kept["0.step"] == 40  # the embedding is always updated by Adam
-    found = losses(run)
-    assert found[40] < found[20]
+    by_step = losses(run)
+    assert by_step[40] < by_step[20]
 
 
 def test_a_step_in_parts_equals_the_whole_step(text: Path, tmp_path: Path) -> None:
@@ -190,8 +190,8 @@ def test_a_step_in_parts_equals_the_whole_step(text: Path, tmp_path: Path) -> No
     Trainer(settings(20, *words), text, tmp_path / "whole").train()
     Trainer(settings(20, *words, "training.part_tokens=60"), text, tmp_path / "parts").train()
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=2e-4)
-    found = losses(tmp_path / "parts", "valid")
-    assert found == pytest.approx(losses(tmp_path / "whole", "valid"), abs=2e-4)
+    by_step = losses(tmp_path / "parts", "valid")
+    assert by_step == pytest.approx(losses(tmp_path / "whole", "valid"), abs=2e-4)
 
 
 def test_a_number_of_processes_without_torchrun_is_refused(
@@ -247,15 +247,15 @@ def test_training_stops_when_it_no_longer_improves(text: Path, tmp_path: Path) -
     words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10")
     run = tmp_path / "run"
     final = Trainer(settings(500, *words, "training.stop_after_validations=2"), text, run).train()
-    found = losses(run, "valid")
-    best = min(found, key=lambda step: found[step])
-    assert max(found) == best + 20 < 500
+    by_step = losses(run, "valid")
+    best = min(by_step, key=lambda step: by_step[step])
+    assert max(by_step) == best + 20 < 500
     assert_same_weights(final, run / "checkpoints" / f"step-{best:07d}")
     # A resumed run asks the same question again, and gets the same answer.
     Trainer(
         settings(500, *words, "training.stop_after_validations=2"), text, run, resume=True
     ).train()
-    assert losses(run, "valid") == found
+    assert losses(run, "valid") == by_step
 
 
 def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
@@ -399,8 +399,8 @@ PATIENCE = "training.stop_after_validations=2"
 
 def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
     """A checkpoint's record of the best validation."""
-    found = json.loads((run / f"checkpoints/step-{step:07d}/progress.json").read_text())
-    return found["best"], found["best_metric"], found["validations_since_best"]
+    progress = json.loads((run / f"checkpoints/step-{step:07d}/progress.json").read_text())
+    return progress["best"], progress["best_metric"], progress["validations_since_best"]
 
 
 def test_a_best_value_of_another_metric_is_discarded(text: Path, tmp_path: Path) -> None:
@@ -466,8 +466,8 @@ def test_another_plan_starts_the_next_epoch(
         Trainer(settings(10, *words), text, run, resume=True).train()
         said = "starting epoch 2" in caplog.text
         progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
-        found = said, progress["epoch"], progress["batches_of_epoch"]
-        assert found == ((True, 1, 5) if words else (False, 0, 10)), name
+        state = said, progress["epoch"], progress["batches_of_epoch"]
+        assert state == ((True, 1, 5) if words else (False, 0, 10)), name
         (pairs,) = progress["drawn"]
         assert pairs == {"same": 800, "weight": 800 + 720}.get(name, 1600), name
 
@@ -482,7 +482,7 @@ def test_a_checkpoint_without_a_record_of_sampled_text_can_be_resumed(
     progress = json.loads(path.read_text())
     del progress["drawn"]
     path.write_text(json.dumps(progress))
-    finals = [Trainer(settings(10), text, one, resume=True).train() for one in (run, former)]
+    finals = [Trainer(settings(10), text, folder, resume=True).train() for folder in (run, former)]
     assert_same_weights(*finals)
 
 
@@ -565,12 +565,12 @@ def test_a_non_finite_validation_is_never_the_best(tmp_path: Path) -> None:
         progress = best.after_validation(progress, ValidationScores(loss, {}, None))
         assert progress.validations_since_best == {1: 1, 3: 1, 4: 2}.get(step, 0)
     assert progress.best == -0.8
-    assert [one.step for one in progress.kept] == [5, 2]
+    assert [kept.step for kept in progress.kept] == [5, 2]
     folders = [folder.name for folder in written]
     assert folders == ["step-0000002", "best", "step-0000005", "best"]
     spoilt = replace(progress, best=math.nan, kept=(Kept(1, math.nan, "loss"), *progress.kept))
     known = best.still_known(spoilt)
-    assert (known.best, [one.step for one in known.kept]) == (None, [5, 2])
+    assert (known.best, [kept.step for kept in known.kept]) == (None, [5, 2])
 
 
 def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list[Path]]:
@@ -657,13 +657,13 @@ def test_fp16_trains_and_resumes_to_the_same_weights(
     words = ("training.precision=fp16",)
     caplog.set_level("INFO")
     Trainer(settings(20, *words), text, tmp_path / "whole").train()
-    found = losses(tmp_path / "whole")
-    assert found[20] < found[5]
+    by_step = losses(tmp_path / "whole")
+    assert by_step[20] < by_step[5]
     Trainer(settings(15, *words), text, tmp_path / "cut").train()
     Trainer(settings(20, *words), text, tmp_path / "cut", resume=True).train()
     assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
     Trainer(settings(20, "training.precision=bf16"), text, tmp_path / "bf16").train()
-    assert found[20] == pytest.approx(losses(tmp_path / "bf16")[20], abs=0.1)
+    assert by_step[20] == pytest.approx(losses(tmp_path / "bf16")[20], abs=0.1)
 
 
 def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
@@ -678,7 +678,7 @@ def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: 
     Trainer(settings(15, *words), text, run, resume=True).train()
     after = json.loads((run / "checkpoints/step-0000015/progress.json").read_text())["loss_scale"]
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    (last,) = (one for one in entries if (one["kind"], one["step"]) == ("train", 15))
+    (last,) = (entry for entry in entries if (entry["kind"], entry["step"]) == ("train", 15))
     assert last["skipped_steps"] == after["skipped_steps"] > 0
     assert after["value"] == 2.0 ** (27 - after["skipped_steps"])
     assert all(math.isfinite(entry["loss"]) for entry in entries)
@@ -691,8 +691,8 @@ def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
     words += ["training.average_best=3"]
     run = tmp_path / "run"
     final = Trainer(settings(60, *words), text, run).train()
-    found = losses(run, "valid")
-    best = sorted(found, key=lambda step: found[step])[:3]
+    by_step = losses(run, "valid")
+    best = sorted(by_step, key=lambda step: by_step[step])[:3]
     assert sorted(best) != [50, 55, 60], "the last ones would be the same"
     folders = sorted((run / "best-models").iterdir())
     assert [folder.name for folder in folders] == [f"step-{step:07d}" for step in sorted(best)]
@@ -804,8 +804,8 @@ def test_a_compiled_model_trains_the_same_in_few_graphs(
     Trainer(settings(10, *words, "training.compile=true"), text, tmp_path / "compiled").train()
     assert len(graphs) == 2, "one to learn, one to validate, for ten steps of ten shapes"
     for name in ("loss", "alignment_loss"):
-        found, right = (losses(tmp_path / run, name=name) for run in ("compiled", "plain"))
-        assert found == pytest.approx(right, abs=1e-4)
+        compiled, right = (losses(tmp_path / run, name=name) for run in ("compiled", "plain"))
+        assert compiled == pytest.approx(right, abs=1e-4)
     graphs.clear()
     model = Transformer(ModelConfig(encoder_layers=1, decoder_layers=1, dropout=0.1)).train()
     model.compile(dynamic=True)

@@ -88,8 +88,8 @@ def test_a_part_too_large_for_the_memory_is_split_with_the_same_sum(
 ) -> None:
     value, right, most_tokens = gradients_of(examples, small_memory(10**9))
     assert most_tokens is None
-    found, grads, most_tokens = gradients_of(examples, small_memory(40, in_backward))
-    assert found == pytest.approx(value, rel=1e-5)
+    loss, grads, most_tokens = gradients_of(examples, small_memory(40, in_backward))
+    assert loss == pytest.approx(value, rel=1e-5)
     assert grads.keys() == right.keys()
     for name, grad in grads.items():
         torch.testing.assert_close(grad, right[name], atol=1e-4, rtol=1e-3)
@@ -118,11 +118,11 @@ def test_a_pair_too_large_for_the_memory_is_reported_in_one_line(examples: Examp
 
 def test_parts_have_every_pair_once(examples: Examples) -> None:
     batch = examples.batch(examples.steps(400, 400, seed=1, epoch=0)[0][0])
-    found = list(pieces(batch, 50))
-    assert len(found) > 4
-    assert all(piece.padded_tokens <= 50 for piece in found)
-    assert torch.equal(torch.cat([piece.src_ids for piece in found]), batch.src_ids)
-    assert torch.equal(torch.cat([piece.tgt_out_ids for piece in found]), batch.tgt_out_ids)
+    parts = list(pieces(batch, 50))
+    assert len(parts) > 4
+    assert all(piece.padded_tokens <= 50 for piece in parts)
+    assert torch.equal(torch.cat([piece.src_ids for piece in parts]), batch.src_ids)
+    assert torch.equal(torch.cat([piece.tgt_out_ids for piece in parts]), batch.tgt_out_ids)
     assert [len(piece.src_ids) for piece in pieces(batch, 1)] == [1] * len(batch.src_ids)
     assert [piece.src_ids is not None for piece in pieces(batch, None)] == [True]
 

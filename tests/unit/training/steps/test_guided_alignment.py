@@ -66,10 +66,10 @@ def test_the_loss_is_computed_from_the_heads_weights(
     guided = GuidedAlignment(model, AlignmentConfig(0.1, layer, head))
     run(model, batch)
     assert batch.linked is not None
-    found = guided.loss(batch.linked)
+    loss = guided.loss(batch.linked)
     _, _, cross = look(model, batch.src_ids, batch.src_ids != PAD_ID, batch.tgt_in_ids)
     weights = cross[:, 1 if layer is None else layer, head]  # the last but one of three layers
-    assert found.item() == pytest.approx(naive_loss(weights, batch.linked), rel=1e-5)
+    assert loss.item() == pytest.approx(naive_loss(weights, batch.linked), rel=1e-5)
 
 
 def test_targets_without_links_and_masked_sources_have_no_effect() -> None:
@@ -130,7 +130,9 @@ def test_a_step_that_runs_out_of_memory_releases_its_tensors(
     )
     held: list[weakref.ref[Tensor]] = []
     freed: list[bool] = []
-    model.register_forward_pre_hook(lambda *_: freed.append(all(one() is None for one in held)))
+    model.register_forward_pre_hook(
+        lambda *_: freed.append(all(reference() is None for reference in held))
+    )
 
     def out_of_memory(_self: MultiHeadAttention, _head: int, *inputs: Tensor) -> Tensor:
         held.extend(map(weakref.ref, inputs))

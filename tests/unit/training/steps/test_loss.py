@@ -49,7 +49,7 @@ def test_forbidden_entries_get_no_smoothing_and_no_gradient() -> None:
     allowed = F.linear(hidden, weight[:40], bias[:40])
     theirs = F.cross_entropy(allowed, target, label_smoothing=0.1, reduction="sum")
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
-    (our_grad,), (their_grad,) = (torch.autograd.grad(one, bias) for one in (ours, theirs))
+    (our_grad,), (their_grad,) = (torch.autograd.grad(loss, bias) for loss in (ours, theirs))
     torch.testing.assert_close(our_grad, their_grad, rtol=1e-4, atol=1e-4)
     assert not our_grad[40:].any()
 
@@ -112,7 +112,9 @@ def test_a_teacher_reads_the_same_prefixes_without_dropout_or_gradients() -> Non
     sides = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
     for src, tgt_in, tgt_out in zip(*sides, strict=True):
         of_row = (src[None], src[None] != PAD_ID, tgt_in[None])
-        logits, theirs = (one.project(one(*of_row)).detach()[0] for one in (model, teacher))
+        logits, theirs = (
+            network.project(network(*of_row)).detach()[0] for network in (model, teacher)
+        )
         smooth = F.one_hot(tgt_out, config.vocab_size) * 0.9 + 0.1 / config.vocab_size
         target = 0.6 * smooth + 0.4 * theirs.softmax(-1)
         right -= (target * logits.log_softmax(-1)).sum(-1)[tgt_out != PAD_ID].sum()

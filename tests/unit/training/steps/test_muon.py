@@ -10,14 +10,14 @@ from dragoman_training.steps.muon import Muon, orthogonalised
 def test_a_matrix_becomes_nearly_orthogonal(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     matrix = torch.randn(shape)
-    (found,) = orthogonalised(matrix[None]).float()
-    assert found.shape == shape
-    values = torch.linalg.svdvals(found)
+    (orthogonal,) = orthogonalised(matrix[None]).float()
+    assert orthogonal.shape == shape
+    values = torch.linalg.svdvals(orthogonal)
     assert values.min() > 0.5
     assert values.max() < 1.3
     # The directions stay: the result is U V^T of the matrix's own U S V^T.
     u, _, v = torch.linalg.svd(matrix, full_matrices=False)
-    diagonal = u.T @ found @ v.T
+    diagonal = u.T @ orthogonal @ v.T
     off = diagonal - torch.diag(torch.diagonal(diagonal))
     assert off.abs().max() < 0.05
 
@@ -44,9 +44,9 @@ def test_steps_equal_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_fp32_gives_the_same_except_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    matrices, found = torch.randn(2, 32, 64), []
+    matrices, outputs = torch.randn(2, 32, 64), []
     for able in (True, False):
         monkeypatch.setattr(muon, "computes_bf16", lambda _device, able=able: able)
-        found.append(orthogonalised(matrices))
-    assert [one.dtype for one in found] == [torch.bfloat16, torch.float32]
-    torch.testing.assert_close(found[0].float(), found[1], atol=0.02, rtol=0.1)
+        outputs.append(orthogonalised(matrices))
+    assert [matrix.dtype for matrix in outputs] == [torch.bfloat16, torch.float32]
+    torch.testing.assert_close(outputs[0].float(), outputs[1], atol=0.02, rtol=0.1)

@@ -12,7 +12,7 @@ PAIR = Example(ENGLISH, GERMAN, "en", "de")
 
 
 @pytest.mark.parametrize(
-    ("rule", "found"),
+    ("rule", "expected"),
     [
         ("lower_case", ("tom's bus has 41 seats.", GERMAN)),
         ("upper_case", ("TOM'S BUS HAS 41 SEATS.", "TOMS BUS HAT 41 PLÄTZE.")),
@@ -21,23 +21,26 @@ PAIR = Example(ENGLISH, GERMAN, "en", "de")
         ("copied", (GERMAN, GERMAN)),
     ],
 )
-def test_each_rule_changes_a_pair_as_expected(rule: str, found: tuple[str, str]) -> None:
-    assert applied(RULES[rule], PAIR) == found
+def test_each_rule_changes_a_pair_as_expected(rule: str, expected: tuple[str, str]) -> None:
+    assert applied(RULES[rule], PAIR) == expected
 
 
 def test_quotations_have_the_marks_of_their_languages() -> None:
     pair = Example('Say "yes" or "no".', 'Dis "oui" ou "non".', "en", "fr")
-    found = applied(RULES["typographic"], pair)
-    assert found == ("Say “yes” or “no”.", "Dis « oui » ou « non ».")
+    changed = applied(RULES["typographic"], pair)
+    assert changed == ("Say “yes” or “no”.", "Dis « oui » ou « non ».")
 
 
 def test_numbers_are_written_in_the_format_of_each_language() -> None:
     numbers = set()
     for seats in range(10, 60):
         pair = Example(f"{seats} seats are free.", f"{seats} places sont libres.", "en", "fr")
-        found = applied(RULES["other_number"], pair)
-        assert found is not None
-        english, french = found[0].removesuffix(" seats are free."), found[1].split(" places")[0]
+        changed = applied(RULES["other_number"], pair)
+        assert changed is not None
+        english, french = (
+            changed[0].removesuffix(" seats are free."),
+            changed[1].split(" places")[0],
+        )
         assert float(english.replace(",", "")) == float(french.replace(" ", "").replace(",", "."))
         numbers.add(english)
     assert any("," in number for number in numbers)
@@ -57,33 +60,33 @@ def test_other_numbers_stay(src: str, tgt: str) -> None:
 
 
 def literals(text: str) -> list[str]:
-    return [text[one.begin : one.end] for one in known_literals(text)]
+    return [text[literal.begin : literal.end] for literal in known_literals(text)]
 
 
 def test_both_sides_have_the_same_placeholders() -> None:
     for name in ("Anna", "Boston", "Berlin", "Maria", "Tokyo", "Peter", "Paris", "Sami"):
         for english, german in ((f"Is {name} here?", f"Ist {name} hier?"), ("It rains.", name)):
-            found = applied(RULES["placeholder"], Example(english, german, "en", "de"))
-            assert found is not None
-            assert found != (english, german)
-            assert literals(found[0]) == literals(found[1])
+            changed = applied(RULES["placeholder"], Example(english, german, "en", "de"))
+            assert changed is not None
+            assert changed != (english, german)
+            assert literals(changed[0]) == literals(changed[1])
 
 
 def test_text_without_words_stays() -> None:
     for number in range(50):
-        found = applied(RULES["no_text"], Example(str(number), "", "en", "de"))
-        assert found is not None
-        assert found[0] == found[1] != ""
+        changed = applied(RULES["no_text"], Example(str(number), "", "en", "de"))
+        assert changed is not None
+        assert changed[0] == changed[1] != ""
 
 
 def test_rules_take_turns_and_the_same_pairs_are_altered_the_same_way() -> None:
     examples = [
         Example(f"I have {n} of it.", f"Ich habe {n} davon.", "en", "de") for n in range(90)
     ]
-    found = list(altered(examples, 0.2))
-    assert found == list(altered(examples, 0.2))
-    assert len(found) == 18
-    assert found.count(("i have 9 of it.", "Ich habe 9 davon.")) == 1
-    assert next(src for src, tgt in found if src == tgt) == "Ich habe 29 davon."
-    assert not any(src.isupper() for src, _ in found)
+    pairs = list(altered(examples, 0.2))
+    assert pairs == list(altered(examples, 0.2))
+    assert len(pairs) == 18
+    assert pairs.count(("i have 9 of it.", "Ich habe 9 davon.")) == 1
+    assert next(src for src, tgt in pairs if src == tgt) == "Ich habe 29 davon."
+    assert not any(src.isupper() for src, _ in pairs)
     assert len(list(altered(examples, 1.0))) == 90

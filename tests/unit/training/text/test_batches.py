@@ -68,9 +68,13 @@ def test_other_processes_prepare_the_same(
             ahead.collate_ahead(parts[number : number + 5])
             batch = ahead.batch(part)
             for name in ("src_ids", "tgt_in_ids", "tgt_out_ids", "linked"):
-                found, tensor = (getattr(one, name) for one in (batch, expected_batches[number]))
-                assert (found is None) == (tensor is None)
-                assert found is None or (torch.equal(found, tensor) and found.dtype == tensor.dtype)
+                actual, tensor = (
+                    getattr(prepared, name) for prepared in (batch, expected_batches[number])
+                )
+                assert (actual is None) == (tensor is None)
+                assert actual is None or (
+                    torch.equal(actual, tensor) and actual.dtype == tensor.dtype
+                )
         monkeypatch.undo()
         # A part that is needed again, or out of turn, is collated here.
         ahead.collate_ahead(parts[:5])
@@ -82,13 +86,13 @@ def refuse(_self: Examples, _part: Part) -> None:
     raise AssertionError("collated in the trainer")
 
 
-def same_parts(found: list[list[Part]], right: list[list[Part]]) -> bool:
-    return [len(step) for step in found] == [len(step) for step in right] and all(
-        (one.first == other.first).all()
-        and (one.second == other.second).all()
-        and one.tgt_tokens == other.tgt_tokens
-        for step, other_step in zip(found, right, strict=True)
-        for one, other in zip(step, other_step, strict=True)
+def same_parts(actual: list[list[Part]], right: list[list[Part]]) -> bool:
+    return [len(step) for step in actual] == [len(step) for step in right] and all(
+        (part.first == other_part.first).all()
+        and (part.second == other_part.second).all()
+        and part.tgt_tokens == other_part.tgt_tokens
+        for step, other_step in zip(actual, right, strict=True)
+        for part, other_part in zip(step, other_step, strict=True)
     )
 
 
@@ -151,8 +155,8 @@ def test_a_run_has_the_same_weights_with_other_processes(
     Trainer(settings(2, "training.steps=15"), tmp_path, run).train()
     ahead = Trainer(settings(2), tmp_path, run, resume=True).train()
     assert len(collated) < 10, "nearly all parts were collated by other processes"
-    found, right = (run / "model.safetensors" for run in (ahead, alone))
-    assert found.read_bytes() == right.read_bytes()
+    weights, right = (run / "model.safetensors" for run in (ahead, alone))
+    assert weights.read_bytes() == right.read_bytes()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

@@ -51,13 +51,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         body = self.server.files.get(self.path[1:])
-        wanted = self.headers.get("Range", "")
-        self.server.asked.append(wanted)
+        requested = self.headers.get("Range", "")
+        self.server.asked.append(requested)
         if body is None:
             self.send_error(404)
             return
         tag = f'"{hashlib.sha256(body).hexdigest()}"'
-        begin = int(wanted[6:-1]) if wanted and self.headers.get("If-Range") == tag else 0
+        begin = int(requested[6:-1]) if requested and self.headers.get("If-Range") == tag else 0
         if begin and begin >= len(body):
             self.send_response(416)
             self.send_header("Content-Range", f"bytes */{len(body)}")
@@ -120,10 +120,10 @@ def test_a_corpus_is_downloaded_into_the_layout_that_recipes_name(
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
     seen: list[tuple[int, int | None]] = []
-    found = fetch_corpora(
+    counts = fetch_corpora(
         [corpus(server)], tmp_path, lambda _url: lambda *there: seen.append(there)
     )
-    assert list(found) == [("x/train", 3)]
+    assert list(counts) == [("x/train", 3)]
     assert left(tmp_path) == WHOLE
     assert not (tmp_path / ".downloads").exists()
     assert read_pairs(tmp_path / "x/train", ("en", "de")) == [("one", "eins"), ("twö", "zwei")]
@@ -302,8 +302,8 @@ def test_a_corpus_leaves_no_download_if_the_next_one_fails(server: Server, tmp_p
     assert left(tmp_path) == WHOLE
     # A file that the next corpus needs too is downloaded once.
     again = corpus(server, FetchedText("y/train", dict(TEXT.sides)))
-    found = dict(fetch_corpora([corpus(server), again], tmp_path / "both"))
-    assert (found, server.asked) == ({"x/train": 3, "y/train": 3}, ["", "", ""])
+    counts = dict(fetch_corpora([corpus(server), again], tmp_path / "both"))
+    assert (counts, server.asked) == ({"x/train": 3, "y/train": 3}, ["", "", ""])
     assert not (tmp_path / "both/.downloads").exists()
 
 
@@ -316,8 +316,8 @@ def test_the_compression_of_a_file_is_detected_from_its_content(
 
     def fetched(prefix: str, second: int, third: int) -> list[tuple[str, ...]]:
         sides = {"en": SideFile(), "de": SideFile(source=second), "fr": SideFile(source=third)}
-        one = Corpus("a", "free", "here", sources, (FetchedText(prefix, sides, pairs=7),))
-        list(fetch_corpora([one], tmp_path))
+        text_corpus = Corpus("a", "free", "here", sources, (FetchedText(prefix, sides, pairs=7),))
+        list(fetch_corpora([text_corpus], tmp_path))
         return read_pairs(tmp_path / prefix, ("en", "de", "fr"))
 
     assert fetched("x", 1, 4) == [("one", "eins", "un")]
@@ -338,7 +338,7 @@ def test_an_empty_text_is_refused_and_another_number_of_pairs_is_reported(
     for pairs in (3, 4):
         text = FetchedText(f"x/{pairs}", dict(TEXT.sides), pairs)
         list(fetch_corpora([corpus(server, text, name="b.tgz")], tmp_path))
-    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warnings == ["x/4: has 3 pairs, the registry says 4"]
 
 
@@ -358,7 +358,7 @@ def test_a_zip_file_with_a_password_is_refused_in_one_line(server: Server, tmp_p
             archive.writestr(name, b"one\n")
     body = bytearray(zipped.getvalue())
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        for place in (found.start() for found in re.finditer(mark, bytes(body))):
+        for place in (match.start() for match in re.finditer(mark, bytes(body))):
             body[place + flags] |= 1
     server.files["a.zip"] = bytes(body)
     with pytest.raises(UsageError, match=r"a/text\.en in .*a\.zip: cannot be read: .*password"):
@@ -507,5 +507,5 @@ def test_recipes_name_texts_as_the_registry_does() -> None:
         config = resolve(REPOSITORY / f"training/dragoman_training/recipes/{name}.toml", [])
         named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
         # Microsoft's and PHP's documentation was aligned from their repositories.
-        own = tuple(one.prefix for one in named if one.prefix.startswith(("msdocs-", "phpdoc-")))
-        assert {one.prefix for one in named} - known == set(own)
+        own = tuple(text.prefix for text in named if text.prefix.startswith(("msdocs-", "phpdoc-")))
+        assert {text.prefix for text in named} - known == set(own)

@@ -161,12 +161,12 @@ def test_a_recipes_corpora_are_translated_in_the_teachers_directions(tmp_path: P
     corpora = f"[{{prefix='x/a'}},{{prefix='b',languages=['de','fr']}},{one_way}]"
     languages = "data.languages=['en','de','fr']"
     config = resolve(None, [languages, f"data.train={corpora}"])
-    found = tasks(config, tmp_path, Path("out"), [("en", "de"), ("fr", "en"), ("fr", "de")])
-    assert [str(task.written) for task in found] == [
+    planned = tasks(config, tmp_path, Path("out"), [("en", "de"), ("fr", "en"), ("fr", "de")])
+    assert [str(task.written) for task in planned] == [
         *("out/x/a.en-de", "out/x/a.fr-en", "out/x/a.fr-de"),
         *("out/b.fr-de", "out/c.fr-en"),
     ]
-    assert [path.name for path in found[1].files] == ["a.fr-en.fr", "a.fr-en.en"]
+    assert [path.name for path in planned[1].files] == ["a.fr-en.fr", "a.fr-en.en"]
     with pytest.raises(UsageError, match="no corpus is in a direction of the teacher: en-cs"):
         tasks(config, tmp_path, Path("out"), [("en", "cs")])
     twice = resolve(None, [languages, "data.train=['a','a']"])

@@ -67,12 +67,12 @@ def test_the_pairs_are_the_first_of_a_shuffle(
             right.append((sides[0], sides[1]))
         else:
             left_out += 1
-    found = encode(source, tokenizer, LIMIT)
-    assert pairs_of(found) == right
-    assert found.left_out == left_out
+    encoded_text = encode(source, tokenizer, LIMIT)
+    assert pairs_of(encoded_text) == right
+    assert encoded_text.left_out == left_out
     assert 0 < len(right) < 400
     numbers = np.arange(len(right))
-    assert found.lengths(numbers, 1).tolist() == [len(side) for _, side in right]
+    assert encoded_text.lengths(numbers, 1).tolist() == [len(side) for _, side in right]
 
 
 @pytest.mark.parametrize("max_pairs", [None, 100])
@@ -129,10 +129,10 @@ def test_a_text_without_a_fitting_pair_is_refused(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
 ) -> None:
     source = text(tmp_path)
-    found = TokenFiles(tmp_path / "encoded", tokenizer_path).encode(
+    encoded_text = TokenFiles(tmp_path / "encoded", tokenizer_path).encode(
         Numbered(0, source), tokenizer, 1
     )
-    assert (len(found), found.left_out) == (0, 400)
+    assert (len(encoded_text), encoded_text.left_out) == (0, 400)
     examples = Examples([source], tokenizer, 1)
     assert (len(examples), examples.left_out, examples.directions) == (0, 400, ())
 
@@ -155,15 +155,15 @@ def test_large_text_is_encoded_in_processes(
     source, some = text(tmp_path), text(tmp_path, max_pairs=100)
     texts = [Numbered(0, source), Numbered(1, some), Numbered(1, source, Drawing(0.1, 3))]
     files = TokenFiles(tmp_path / "encoded", tokenizer_path)
-    found = files.encode_all(texts, counting, LIMIT)
+    encoded_texts = files.encode_all(texts, counting, LIMIT)
     assert counting.encoded == 0
     assert sorted(path.name for path in (tmp_path / "encoded").iterdir() if path.is_dir()) == [
         *("0", "1", "1-3"),
     ]
-    assert [pairs_of(one) for one in found[:2]] == [
-        pairs_of(encode(one, counting, LIMIT)) for one in (source, some)
+    assert [pairs_of(encoded_text) for encoded_text in encoded_texts[:2]] == [
+        pairs_of(encode(plain, counting, LIMIT)) for plain in (source, some)
     ]
-    for drawn, usual in zip(pairs_of(found[2]), pairs_of(found[0]), strict=True):
+    for drawn, usual in zip(pairs_of(encoded_texts[2]), pairs_of(encoded_texts[0]), strict=True):
         assert [*map(counting.decode, drawn)] == [*map(counting.decode, usual)]
     (tmp_path / "encoded" / "2").write_text("in the way")
     with pytest.raises(UsageError, match="encoded/2: cannot be written"):
@@ -245,14 +245,14 @@ def test_words_are_split_differently_in_each_sample_of_the_same_text(
         for drawing in drawings
     ]
     assert list(map(pairs_of, in_files)) == list(map(pairs_of, drawn))
-    assert len({one.digest for one in in_files}) == 2
-    for one in drawn:
-        assert (len(one), one.left_out) == (len(usual), usual.left_out)
-        for pair, usual_pair in zip(pairs_of(one), pairs_of(usual), strict=True):
+    assert len({sample.digest for sample in in_files}) == 2
+    for sample in drawn:
+        assert (len(sample), sample.left_out) == (len(usual), usual.left_out)
+        for pair, usual_pair in zip(pairs_of(sample), pairs_of(usual), strict=True):
             assert [*map(tokenizer.decode, pair)] == [*map(tokenizer.decode, usual_pair)]
         assert (
-            one.lengths(np.arange(len(one)), 0).mean()
-            > usual.lengths(np.arange(len(one)), 0).mean()
+            sample.lengths(np.arange(len(sample)), 0).mean()
+            > usual.lengths(np.arange(len(sample)), 0).mean()
         )
     assert pairs_of(drawn[0]) != pairs_of(drawn[1])
     assert pairs_of(encode(source, tokenizer, 40, drawings[0])) == pairs_of(drawn[0])
@@ -260,7 +260,9 @@ def test_words_are_split_differently_in_each_sample_of_the_same_text(
 
 def test_no_pair_becomes_too_long_by_sampling(tmp_path: Path, tokenizer: Tokenizer) -> None:
     source = text(tmp_path, max_pairs=100)
-    usual, drawn = (encode(source, tokenizer, LIMIT, one) for one in (None, Drawing(0.9, 0)))
+    usual, drawn = (
+        encode(source, tokenizer, LIMIT, drawing) for drawing in (None, Drawing(0.9, 0))
+    )
     assert (len(drawn), drawn.left_out) == (len(usual), usual.left_out)
     for pair, usual_pair in zip(pairs_of(drawn), pairs_of(usual), strict=True):
         assert [*map(tokenizer.decode, pair)] == [*map(tokenizer.decode, usual_pair)]
@@ -325,12 +327,19 @@ def test_encoded_text_is_enough_without_its_source(
     assert "not there" not in caplog.text
     moved = tmp_path / "moved"
     shutil.copytree(tmp_path / "encoded", moved / "encoded")
-    found = encoded(moved, named(moved))
+    encoded_texts = encoded(moved, named(moved))
     assert counting.encoded == before
-    for one, other in zip(found, right, strict=True):
-        assert (one.ids.tolist(), one.ends.tolist()) == (other.ids.tolist(), other.ends.tolist())
-        assert (one.sides, one.digest, one.left_out) == (other.sides, other.digest, other.left_out)
-    assert [one.sides for one in found] == [3, 2, 2]
+    for actual, original in zip(encoded_texts, right, strict=True):
+        assert (actual.ids.tolist(), actual.ends.tolist()) == (
+            original.ids.tolist(),
+            original.ends.tolist(),
+        )
+        assert (actual.sides, actual.digest, actual.left_out) == (
+            original.sides,
+            original.digest,
+            original.left_out,
+        )
+    assert [encoded_text.sides for encoded_text in encoded_texts] == [3, 2, 2]
     digest = sha256(tmp_path / "text.en")
     assert "3 texts are not there" in caplog.text
     assert f"text {digest[:12]}, text {digest[:12]}" in caplog.text
@@ -390,12 +399,14 @@ def test_a_joined_corpus_is_its_texts_one_after_the_other(
         )
     )
     numbers = (Numbered(0, text), Numbered(1, whole))
-    found, right = files.encode_all(numbers, tokenizer, 40)
-    assert pairs_of(found) == pairs_of(right)
+    of_joined, of_whole = files.encode_all(numbers, tokenizer, 40)
+    assert pairs_of(of_joined) == pairs_of(of_whole)
     linked = files.with_links(Numbered(0, text))
     assert linked.links == [(0, 1)]
     encoded = files.encode(Numbered(2, linked), tokenizer, 40)
-    assert [encoded.side_ids(n, 0) for n in range(60)] == [one for one, _ in pairs_of(right)]
+    assert [encoded.side_ids(n, 0) for n in range(60)] == [
+        source for source, _ in pairs_of(of_whole)
+    ]
     assert [encoded.side_ids(n, 2) for n in range(20)] == [
         encoded.side_ids(n, 2) for n in range(40, 60)
     ]

@@ -28,24 +28,24 @@ def extended(former: Former, path: Path, size: int) -> Tokenizer:
 def test_known_text_is_tokenized_as_before(
     former: Former, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
-    found = extended(former, tmp_path / "it", 347)
-    assert found.vocab_size == 347
-    assert found.vocabulary[:320] == tokenizer.vocabulary
+    grown = extended(former, tmp_path / "it", 347)
+    assert grown.vocab_size == 347
+    assert grown.vocabulary[:320] == tokenizer.vocabulary
     for english, _ in reverse_pairs(50, seed=3):
-        assert found.encode(english) == tokenizer.encode(english)
-    assert [found.tag_id(language) for language in LANGUAGES] == [4, 5, 320]
+        assert grown.encode(english) == tokenizer.encode(english)
+    assert [grown.tag_id(language) for language in LANGUAGES] == [4, 5, 320]
     with pytest.raises(UsageError, match="no tag"):
         tokenizer.tag_id("fr")
 
 
 def test_frequent_words_become_tokens(former: Former, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    found = extended(former, tmp_path / "it", 347)
-    assert [piece.text for piece in found.pieces("le café vert")] == ["▁le", "▁café", "▁vert"]
-    assert found.decode(found.encode("du café noir")) == "du café noir"
+    grown = extended(former, tmp_path / "it", 347)
+    assert [piece.text for piece in grown.pieces("le café vert")] == ["▁le", "▁café", "▁vert"]
+    assert grown.decode(grown.encode("du café noir")) == "du café noir"
     # Characters come first: if no entries are left for merges, text is split into these.
     few = extended(former, tmp_path / "few", 320 + 1 + len(set("".join(FRENCH)) - known(tokenizer)))
     assert "é" in few.vocabulary
-    assert len(few.encode("le café")) > len(found.encode("le café"))
+    assert len(few.encode("le café")) > len(grown.encode("le café"))
 
 
 def known(tokenizer: Tokenizer) -> set[str]:
@@ -68,10 +68,10 @@ def test_other_text_of_the_same_languages_adds_tokens(
     text = ["orange and violet", "violet and orange"] * 50
     config, path = VocabularyConfig(328, 1.0), tmp_path / "it"
     extend_vocabulary(former, text, ("en", "de"), config, path)
-    found = Tokenizer(path)
-    assert found.vocab_size == 328
-    assert found.vocabulary[:320] == tokenizer.vocabulary
-    assert len(found.encode("violet and orange")) < len(tokenizer.encode("violet and orange"))
+    grown = Tokenizer(path)
+    assert grown.vocab_size == 328
+    assert grown.vocabulary[:320] == tokenizer.vocabulary
+    assert len(grown.encode("violet and orange")) < len(tokenizer.encode("violet and orange"))
 
 
 def test_a_vocabulary_that_covers_the_text_is_copied(former: Former, tmp_path: Path) -> None:

@@ -209,11 +209,11 @@ def test_corpora_have_their_own_languages(tmp_path: Path) -> None:
     examples = Examples(texts, tokenizer, 200)
     assert examples.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
     seen = sorted(row for batch in batches(examples, 200, seed=1, epoch=0) for row in rows(batch))
-    asked = [("red", "blue", "de"), ("blue", "red", "en")]
-    asked += [("red", "green", "fr"), ("green", "red", "en")]
+    triples = [("red", "blue", "de"), ("blue", "red", "en")]
+    triples += [("red", "green", "fr"), ("green", "red", "en")]
     expected = [
         (tuple(tokenizer.encode_source(src, tag)), (*tokenizer.encode(tgt), END_ID))
-        for src, tgt, tag in asked
+        for src, tgt, tag in triples
     ]
     assert seen == sorted(expected)
     joined = batches(Examples(texts, tokenizer, 200), 200, 1, 0, joined_share=1.0)
@@ -370,10 +370,10 @@ def test_one_way_text_is_trained_only_in_its_direction(tokenizer: Tokenizer) -> 
     examples = Examples(texts, tokenizer, 200)
     assert examples.directions == (("en", "de"), ("de", "en"))
     seen = sorted(row for batch in batches(examples, 200, seed=1, epoch=0) for row in rows(batch))
-    asked = (("red", "blue", "de"), ("green", "pink", "en"))
+    triples = (("red", "blue", "de"), ("green", "pink", "en"))
     assert seen == sorted(
         (tuple(tokenizer.encode_source(src, tag)), (*tokenizer.encode(tgt), END_ID))
-        for src, tgt, tag in asked
+        for src, tgt, tag in triples
     )
 
 

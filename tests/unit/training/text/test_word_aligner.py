@@ -49,8 +49,8 @@ def naive_growth(forward: Links, reverse: Links) -> Links:
         for src, tgt in sorted(links):
             for down, right in product((-1, 0, 1), repeat=2):
                 near = (src + down, tgt + right)
-                is_new = all(near[0] != one for one, _ in links) or all(
-                    near[1] != other for _, other in links
+                is_new = all(near[0] != linked for linked, _ in links) or all(
+                    near[1] != linked for _, linked in links
                 )
                 if near in (forward | reverse) - links and is_new:
                     links.add(near)
@@ -66,12 +66,12 @@ def test_links_grow_from_the_links_of_both_directions() -> None:
     every = [(src, tgt) for src in range(5) for tgt in range(5)]
     for _ in range(100):
         forward, reverse = (set(generator.sample(every, 6)) for _ in range(2))
-        found = grow_diagonally(forward, reverse)
-        assert forward & reverse <= found <= forward | reverse
+        links = grow_diagonally(forward, reverse)
+        assert forward & reverse <= links <= forward | reverse
         taken = naive_growth(forward, reverse)
         for side in (0, 1):  # the order in which links are added may differ, not the result
-            assert {link[side] for link in found} == {link[side] for link in taken}
-        grown += len(found - (forward & reverse))
+            assert {link[side] for link in links} == {link[side] for link in taken}
+        grown += len(links - (forward & reverse))
     assert grown > 50
 
 

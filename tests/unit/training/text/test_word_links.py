@@ -35,14 +35,14 @@ def sentence(random: random.Random) -> str:
 
 def linked_pairs(number: int, seed: int) -> list[tuple[str, str, str]]:
     """Random texts with random links, some of them with none."""
-    generator, found = random.Random(seed), []
+    generator, pairs = random.Random(seed), []
     for _ in range(number):
         texts = sentence(generator), sentence(generator)
         sizes = [len(find_words(text)) for text in texts]
         every = list(itertools.product(range(sizes[0]), range(sizes[1])))
         links = generator.sample(every, generator.randint(0, min(4, len(every))))
-        found.append((*texts, format_links(links)))
-    return found
+        pairs.append((*texts, format_links(links)))
+    return pairs
 
 
 def naive_links(tokenizer: Tokenizer, source: str, target: str, line: str) -> set[Link]:
@@ -85,9 +85,9 @@ def test_tokens_have_the_links_of_their_words(tokenizer: Tokenizer) -> None:
     seen = 0
     for source, target, line in linked_pairs(200, seed=1):
         pieces = [tokenizer.pieces(text) for text in (source, target)]
-        found = link_tokens(line, (source, target), pieces)
-        assert found == sorted(naive_links(tokenizer, source, target, line))
-        seen += len(found)
+        pairs = link_tokens(line, (source, target), pieces)
+        assert pairs == sorted(naive_links(tokenizer, source, target, line))
+        seen += len(pairs)
     assert seen > 500
 
 
@@ -132,11 +132,14 @@ def test_batches_have_the_linked_source_tokens_of_each_target_token(
     for source, target, line in pairs:
         links = naive_links(tokenizer, source, target, line)
         turned = {(tgt, src) for src, tgt in links}
-        for one, other, language, own in (
+        for text, translation, language, own in (
             (source, target, "de", links),
             (target, source, "en", turned),
         ):
-            key = tuple(tokenizer.encode_source(one, language)), tuple(tokenizer.encode(other))
+            key = (
+                tuple(tokenizer.encode_source(text, language)),
+                tuple(tokenizer.encode(translation)),
+            )
             right.setdefault(key, []).append(own)
     rows = 0
     for _, batch in batches(examples_of(prefix, tokenizer, tokenizer_path, max_pairs)):
@@ -145,8 +148,8 @@ def test_batches_have_the_linked_source_tokens_of_each_target_token(
         for src, tgt, linked in zip(batch.src_ids, batch.tgt_out_ids, batch.linked, strict=True):
             key = tuple(src[src > 0].tolist()), tuple(tgt[tgt > END_ID].tolist())
             # The start symbol precedes the target's tokens, the tag the source's.
-            found = {(at_src - 1, at_tgt - 1) for at_tgt, at_src in linked.nonzero().tolist()}
-            assert found in right[key]
+            own_links = {(at_src - 1, at_tgt - 1) for at_tgt, at_src in linked.nonzero().tolist()}
+            assert own_links in right[key]
             rows += 1
     assert rows == 2 * (max_pairs or len(pairs))
 
@@ -162,23 +165,25 @@ def test_joined_examples_have_the_links_of_both(
             if second < 0:
                 continue
             alone = [
-                examples.batch(Part(one[None], part.second[:1] * 0 - 1, 0))
-                for one in (first, second)
+                examples.batch(Part(index[None], part.second[:1] * 0 - 1, 0))
+                for index in (first, second)
             ]
             blocks = []
-            for one in alone:
+            for single in alone:
                 # Without start symbol, tag and end symbol.
-                empty = torch.zeros(one.tgt_in_ids.size(1), one.src_ids.size(1), dtype=torch.bool)
-                blocks.append((empty if one.linked is None else one.linked[0])[1:, 1:-1])
+                empty = torch.zeros(
+                    single.tgt_in_ids.size(1), single.src_ids.size(1), dtype=torch.bool
+                )
+                blocks.append((empty if single.linked is None else single.linked[0])[1:, 1:-1])
             (above, left), (below, right_of) = (block.shape for block in blocks)
             right = torch.zeros(above + below, left + right_of, dtype=torch.bool)
             right[:above, :left], right[above:, left:] = blocks
             height, width = right.shape
-            found = torch.zeros_like(right) if batch.linked is None else batch.linked[row]
+            linked = torch.zeros_like(right) if batch.linked is None else batch.linked[row]
             if batch.linked is not None:
-                assert found.sum() == right.sum()
-                found = found[1 : height + 1, 1 : width + 1]
-            assert torch.equal(found, right)
+                assert linked.sum() == right.sum()
+                linked = linked[1 : height + 1, 1 : width + 1]
+            assert torch.equal(linked, right)
             joined += 1
     assert joined > 5
 
@@ -191,7 +196,7 @@ def test_only_text_with_links_is_linked(tokenizer: Tokenizer) -> None:
     assert batch.linked is not None
     colours = {tokenizer.decode(src.tolist()) for src in batch.src_ids[batch.linked.any((1, 2))]}
     assert colours == {"red", "blue"}
-    assert all(one.linked is None for _, one in batches(Examples([plain], tokenizer, 200)))
+    assert all(batch.linked is None for _, batch in batches(Examples([plain], tokenizer, 200)))
 
 
 def test_other_links_make_the_text_encoded_again(
@@ -241,13 +246,13 @@ def test_lengths_padded_to_a_multiple_change_no_loss(
             ("tgt_out_ids", (slice(rows), slice(tgt)), (tgt,)),
             ("linked", (slice(rows), slice(tgt), slice(src)), (tgt, src)),
         ):
-            right, found = getattr(batch, name), getattr(wide, name)
+            right, wider = getattr(batch, name), getattr(wide, name)
             widths = tuple(-(-width // 8) * 8 for width in kept)
-            assert found.shape == (rows, *widths)
-            assert torch.equal(found[cut], right)
-            assert found.count_nonzero() == right.count_nonzero(), "the rest is padding"
+            assert wider.shape == (rows, *widths)
+            assert torch.equal(wider[cut], right)
+            assert wider.count_nonzero() == right.count_nonzero(), "the rest is padding"
         widened += wide.src_ids.size(1) > src or wide.tgt_in_ids.size(1) > tgt
-        losses = [summed_loss(model, one, 0.1, "fp32") for one in (batch, wide)]
+        losses = [summed_loss(model, variant, 0.1, "fp32") for variant in (batch, wide)]
         torch.testing.assert_close(losses[1], losses[0], rtol=1e-5, atol=1e-4)
         grads = [torch.autograd.grad(loss, model.embedding.weight)[0] for loss in losses]
         torch.testing.assert_close(grads[1], grads[0], rtol=1e-3, atol=1e-3)
