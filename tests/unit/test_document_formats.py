@@ -25,7 +25,7 @@ def test_the_documentation_lists_all_formats_with_their_extensions() -> None:
 
 
 def test_the_documentation_lists_what_is_refused() -> None:
-    refused = [one for one in FORMATS if one.endings and one not in READABLE.values()]
+    refused = [kind for kind in FORMATS if kind.endings and kind not in READABLE.values()]
     assert [(row[0], re.findall(r"`([^`]+)`", row[1])) for row in _rows("| refused |")] == [
-        (one.title, list(one.endings)) for one in refused
+        (kind.title, list(kind.endings)) for kind in refused
     ]

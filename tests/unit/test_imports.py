@@ -27,13 +27,13 @@ EVERYTHING = "everything"
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the product by its dotted name."""
-    found = {}
+    paths = {}
     for root in ROOTS:
         for package in PACKAGES:
             for path in (REPOSITORY / root / package).rglob("*.py"):
                 parts = path.relative_to(REPOSITORY / root).with_suffix("").parts
-                found[".".join(parts).removesuffix(".__init__")] = path
-    return found
+                paths[".".join(parts).removesuffix(".__init__")] = path
+    return paths
 
 
 def package_of(module: str) -> str:
@@ -63,8 +63,8 @@ def _is_never_run(test: ast.expr) -> bool:
 def ours(names: Iterator[str]) -> set[str]:
     """Modules of the product that the imported names are, or belong to."""
     both = ((name, name.rpartition(".")[0]) for name in names)
-    found = (next((one for one in pair if one in modules()), None) for pair in both)
-    return {name for name in found if name is not None}
+    known = (next((name for name in pair if name in modules()), None) for pair in both)
+    return {name for name in known if name is not None}
 
 
 @cache
@@ -77,10 +77,10 @@ def imports(at_import_time: bool = False) -> dict[str, set[str]]:
 @cache
 def package_imports() -> dict[str, set[str]]:
     """The packages that each package imports."""
-    found: dict[str, set[str]] = {package_of(name): set() for name in modules()}
+    by_package: dict[str, set[str]] = {package_of(name): set() for name in modules()}
     for name, others in imports().items():
-        found[package_of(name)] |= {package_of(other) for other in others} - {package_of(name)}
-    return found
+        by_package[package_of(name)] |= {package_of(other) for other in others} - {package_of(name)}
+    return by_package
 
 
 @cache
@@ -136,9 +136,9 @@ def test_a_circular_import_is_detected() -> None:
 
 
 def test_the_command_line_imports_other_parts_only_when_a_command_runs() -> None:
-    for name, found in imports(at_import_time=True).items():
+    for name, others in imports(at_import_time=True).items():
         if name.partition(".")[0] == "dragoman":
-            assert {other.partition(".")[0] for other in found} <= {"dragoman"}, name
+            assert {other.partition(".")[0] for other in others} <= {"dragoman"}, name
 
 
 def test_the_check_finds_imports_everywhere() -> None:

@@ -83,14 +83,17 @@ def test_the_engine_uses_it_like_pytorch(bundle: Path) -> None:
     src = [loaded.tokenizer.encode_source(text, "de") for text in texts]
     most = [loaded.limits.target_tokens(len(ids)) for ids in src]
     right, other = (
-        [loaded.tokenizer.decode(one.ids) for one in beam_search(loaded.model, src, most, 4, alpha)]
+        [
+            loaded.tokenizer.decode(hypothesis.ids)
+            for hypothesis in beam_search(loaded.model, src, most, 4, alpha)
+        ]
         for alpha in (ALPHA, OTHER)
     )
     assert right != other
     translator = Translator(bundle, EngineSettings(precision="fp32"))
-    found = translator.translate(texts, {"target_language": "de", "beam_width": 4})
+    translations = translator.translate(texts, {"target_language": "de", "beam_width": 4})
     translator.close()
-    assert [one.text for one in found] == right
+    assert [translation.text for translation in translations] == right
 
 
 @pytest.mark.parametrize("runtime", ["torch", "engine"])

@@ -43,13 +43,13 @@ def required(extras: tuple[str, ...], folder: str = ".") -> Iterator[Requirement
     """The requirements of our packages with these extras, on other packages."""
     metadata = project(folder)["project"]
     lists = [metadata["dependencies"], *(metadata["optional-dependencies"][e] for e in extras)]
-    for one in (Requirement(word) for words in lists for word in words):
-        if one.name == "dragoman":
-            yield from required(tuple(one.extras))
-        elif one.name == "dragoman-client":
-            yield from required(tuple(one.extras), "client")
+    for requirement in (Requirement(word) for words in lists for word in words):
+        if requirement.name == "dragoman":
+            yield from required(tuple(requirement.extras))
+        elif requirement.name == "dragoman-client":
+            yield from required(tuple(requirement.extras), "client")
         else:
-            yield one
+            yield requirement
 
 
 def holds(requirement: Requirement, python: str, machine: str) -> bool:
@@ -63,10 +63,17 @@ def holds(requirement: Requirement, python: str, machine: str) -> bool:
 
 def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
     """The packages that a lock installs, by name."""
-    lines = [one for one in locked(REPOSITORY / "locks" / lock) if holds(one, python, machine)]
-    found = {str(canonicalize_name(one.name)): next(iter(one.specifier)).version for one in lines}
-    assert len(found) == len(lines), "two versions of one name"
-    return found
+    lines = [
+        requirement
+        for requirement in locked(REPOSITORY / "locks" / lock)
+        if holds(requirement, python, machine)
+    ]
+    pinned = {
+        str(canonicalize_name(requirement.name)): next(iter(requirement.specifier)).version
+        for requirement in lines
+    }
+    assert len(pinned) == len(lines), "two versions of one name"
+    return pinned
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
@@ -81,10 +88,11 @@ def test_a_lock_has_versions_and_digests_but_no_server(path: Path) -> None:
     [(lock, python) for lock in MAKE for python in PYTHONS if python >= MAKE[lock][0]],
 )
 def test_a_lock_fits_the_requirements(lock: str, python: str, machine: str) -> None:
-    found = versions(lock, python, machine)
-    for one in required(MAKE[lock][1]):
-        if one.name != "torch" and holds(one, python, machine):
-            assert one.specifier.contains(found[canonicalize_name(one.name)]), str(one)
+    pinned = versions(lock, python, machine)
+    for requirement in required(MAKE[lock][1]):
+        if requirement.name != "torch" and holds(requirement, python, machine):
+            version = pinned[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version), str(requirement)
 
 
 def test_every_extra_that_is_installed_has_its_lock() -> None:
@@ -114,25 +122,33 @@ def test_the_lock_of_uv_fits() -> None:
 
 
 def test_the_lock_of_the_build_fits() -> None:
-    found = versions("build.txt", "3.11")
+    pinned = versions("build.txt", "3.11")
     needed = [project(folder)["build-system"] for folder in (".", "client", "model_repository")]
     words = {word for system in needed for word in system["requires"]} | {dragoman_build._ZIGLANG}
     written = (REPOSITORY / "locks" / "build.in").read_text().splitlines()
     assert {line for line in written if not line.startswith("#")} == words
-    for one in map(Requirement, words):
-        assert one.specifier.contains(found[one.name])
+    for requirement in map(Requirement, words):
+        assert requirement.specifier.contains(pinned[requirement.name])
 
 
 @pytest.mark.parametrize("lock", ["torch.txt", "torch-cpu.txt"])
 def test_torch_is_locked_as_it_is_required(lock: str) -> None:
     (line,) = locked(REPOSITORY / "locks" / lock)
-    (wanted,) = (one for one in required(("train",)) if one.name == "torch")
-    assert line == wanted
+    (requirement,) = (
+        requirement for requirement in required(("train",)) if requirement.name == "torch"
+    )
+    assert line == requirement
     (declared,) = project()["tool"]["uv"]["dependency-metadata"]
-    assert f"{declared['name']}=={declared['version']}" == str(wanted)
+    assert f"{declared['name']}=={declared['version']}" == str(requirement)
     # An installed build for GPUs additionally requires CUDA's libraries.
     own = [
-        one for one in map(Requirement, requires("torch") or ()) if "extra" not in str(one.marker)
+        requirement
+        for requirement in map(Requirement, requires("torch") or ())
+        if "extra" not in str(requirement.marker)
     ]
-    others = {one.name for one in own if not re.match("nvidia|cuda|triton", one.name)}
+    others = {
+        requirement.name
+        for requirement in own
+        if not re.match("nvidia|cuda|triton", requirement.name)
+    }
     assert others == {Requirement(word).name for word in declared["requires-dist"]}

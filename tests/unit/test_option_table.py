@@ -74,7 +74,7 @@ def test_a_percent_sign_in_a_help_text_is_printed(monkeypatch: pytest.MonkeyPatc
         ),
         ({"beam_width": 4, "top_k": 4}, "top_k: turns on sampling, give beam_width 1 or none"),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 def test_impossible_options_are_refused_in_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
@@ -116,12 +116,14 @@ def test_the_typed_arguments_are_the_options() -> None:
         "switch": "bool",
     }
     expected = {
-        one.name: ("AlignmentForm" if one.choices else written[one.kind]) + " | None"
-        for one in OPTIONS.values()
+        option.name: ("AlignmentForm" if option.choices else written[option.kind]) + " | None"
+        for option in OPTIONS.values()
     }
     assert hints(OptionArguments) == expected
-    assert set(hints(ScoringArguments)) == {one.name for one in OPTIONS.values() if one.scores}
-    (form,) = (one for one in OPTIONS.values() if one.choices)
+    assert set(hints(ScoringArguments)) == {
+        option.name for option in OPTIONS.values() if option.scores
+    }
+    (form,) = (option for option in OPTIONS.values() if option.choices)
     assert form.choices == get_args(AlignmentForm)
 
 

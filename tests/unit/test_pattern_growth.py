@@ -34,7 +34,7 @@ def fault_of(usage: Usage) -> str | None:
     converted: Callable[[str], Any] = (lambda text: text.encode()) if is_bytes else str
     words = converted(_PROSE * (_SIZE // len(_PROSE)))
     word = re.compile(converted(r"\w+|[^\w\s]"))
-    prose_s = fastest_s(lambda: [found.span() for found in word.finditer(words)])
+    prose_s = fastest_s(lambda: [match.span() for match in word.finditer(words)])
     for begin, part, end in [("", _PROSE, ""), *usage.shapes()]:
 
         def text_of(size: int, begin: str = begin, part: str = part, end: str = end) -> Any:

@@ -300,7 +300,7 @@ def _read_markup(name: str, document: str) -> None:
             reader = open_reader(name.split()[0], reading)
             assert not isinstance(reader, PackageReader)
             excerpt = read_text(document, reader)
-            texts = (one.text.swapcase() for one in excerpt.segments)
+            texts = (segment.text.swapcase() for segment in excerpt.segments)
             excerpt.written([Translation(text, 0, "stop") for text in texts])
         elif name.startswith("formulas"):
             quoted = Quoted()
@@ -309,7 +309,7 @@ def _read_markup(name: str, document: str) -> None:
             return
         elif name.startswith("runs"):
             excerpt = read_text(document, RunReader(WORD))
-            texts = (one.text.swapcase() for one in excerpt.segments)
+            texts = (segment.text.swapcase() for segment in excerpt.segments)
             excerpt.written([Translation(text, 0, "stop") for text in texts])
         elif name == "fragment":
             excerpt = read_text(document, XmlReader(GENERIC, encoding="utf-8", is_fragment=True))

@@ -14,8 +14,8 @@ from tests.conftest import REPOSITORY
 
 
 def project(path: str) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((REPOSITORY / path).read_text())["project"]
-    return found
+    table: dict[str, Any] = tomllib.loads((REPOSITORY / path).read_text())["project"]
+    return table
 
 
 def test_the_distributions_have_one_version() -> None:
@@ -25,7 +25,12 @@ def test_the_distributions_have_one_version() -> None:
 
 def test_the_server_requires_a_client_of_its_series() -> None:
     extras = project("pyproject.toml")["optional-dependencies"]
-    required = [one for extra in extras.values() for one in extra if "dragoman-client" in one]
+    required = [
+        requirement
+        for extra in extras.values()
+        for requirement in extra
+        if "dragoman-client" in requirement
+    ]
     assert required
     for requirement in required:
         assert re.search(rf">={re.escape(series(dragoman.__version__))},<", requirement)

@@ -74,7 +74,7 @@ def test_tensors_that_fp16_cannot_hold_stay_in_fp32(
     with_number(checkpoint, name)
     export_bundle(checkpoint, bundle, "fp16")
     weights = safetensors.torch.load_file(bundle / "model.safetensors")
-    assert [one for one in weights if weights[one].dtype == torch.float32] == [name]
+    assert [weight for weight in weights if weights[weight].dtype == torch.float32] == [name]
     assert weights[name][0] == 1e5
     assert failures(bundle) == []
 

@@ -84,7 +84,7 @@ def test_the_command_writes_lists_of_every_source_token(
     assert after.identity != before.identity
     arrays = load_file(bundle / name)
     tokenizer = after.open_tokenizer(bundle)
-    assert arrays["tags"].tolist() == [tokenizer.tag_id(one) for one in ("en", "de")]
+    assert arrays["tags"].tolist() == [tokenizer.tag_id(language) for language in ("en", "de")]
     size, end = after.dimensions.vocab_size, after.special_ids.end
     lists = np.split(arrays["ids"], arrays["begins"][1:-1])
     assert len(lists) == 2 * size
@@ -93,7 +93,10 @@ def test_the_command_writes_lists_of_every_source_token(
         assert token in lists[size + token]
     texts = (bundle.parent / "text.de").read_text(encoding="utf-8").splitlines()
     counts = Counter(token for text in texts for token in tokenizer.encode(text))
-    assert set(lists[size + end].tolist()) == {end, *(one for one, _ in counts.most_common(4))}
+    assert set(lists[size + end].tolist()) == {
+        end,
+        *(token_id for token_id, _ in counts.most_common(4)),
+    }
 
 
 def test_impossible_lists_are_refused_in_one_line(
@@ -136,10 +139,16 @@ def test_requests_accept_the_option_if_the_bundle_has_shortlists(
     listed = Translator(bundle, EngineSettings(workers=1))
     options = {"target_language": "de", "return_scores": True}
     plain = listed.translate(texts, options)
-    assert [one.text for one in plain] == [one.text for one in without.translate(texts, options)]
-    found = listed.translate(texts, {**options, "shortlist": True})
-    assert [listed.translate([text], {**options, "shortlist": True})[0] for text in texts] == found
-    assert [one.score for one in found] != [one.score for one in plain]
+    assert [translation.text for translation in plain] == [
+        translation.text for translation in without.translate(texts, options)
+    ]
+    translations = listed.translate(texts, {**options, "shortlist": True})
+    assert [
+        listed.translate([text], {**options, "shortlist": True})[0] for text in texts
+    ] == translations
+    assert [translation.score for translation in translations] != [
+        translation.score for translation in plain
+    ]
     without.close()
     listed.close()
     other = Translator(bundle, EngineSettings(workers=1, runtime="onnxruntime"))

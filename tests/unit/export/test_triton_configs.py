@@ -70,10 +70,10 @@ def test_onnx_runtime_accepts_the_warm_up_of_the_named_file(graph: str) -> None:
     types = {pb.TYPE_INT64: np.int64, pb.TYPE_FP32: np.float32}
     feeds = {}
     for tensor in config.input:
-        found = warm_up.inputs[tensor.name]
+        described = warm_up.inputs[tensor.name]
         # A batch of one; the dimension of size 1 for a missing one is removed again.
-        dims = [1, *([] if tensor.HasField("reshape") else found.dims)]
-        feeds[tensor.name] = np.zeros(dims, types[found.data_type])
+        dims = [1, *([] if tensor.HasField("reshape") else described.dims)]
+        feeds[tensor.name] = np.zeros(dims, types[described.data_type])
     outputs = session.run([tensor.name for tensor in config.output], feeds)
     for tensor, output in zip(config.output, outputs, strict=True):
         assert all(

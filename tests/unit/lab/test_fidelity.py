@@ -105,15 +105,17 @@ def test_signs_are_kept_only_once_and_alone() -> None:
 def test_placeholders_are_found_in_their_own_sentences(language: str) -> None:
     made = sentences(language, 500)
     for sentence in made:
-        found = positions(sentence, sentence.text)
-        assert None not in found, sentence
-        assert found == sorted(found, key=lambda one: one or 0)
+        offsets = positions(sentence, sentence.text)
+        assert None not in offsets, sentence
+        assert offsets == sorted(offsets, key=lambda offset: offset or 0)
     assert len({sentence.text for sentence in made}) > 450
-    assert len(Counter(kind for one in made for kind, _ in one.placeholders)) > 25
+    assert len(Counter(kind for sentence in made for kind, _ in sentence.placeholders)) > 25
 
 
 def test_damaged_placeholders_are_not_found() -> None:
-    (sentence,) = (one for one in sentences("en", 60) if one.text.startswith("From :total:"))
+    (sentence,) = (
+        sentence for sentence in sentences("en", 60) if sentence.text.startswith("From :total:")
+    )
     assert None in positions(sentence, "Von:total: bis :item:")
     assert None in positions(sentence, "Von :total: bis :total: und :item:")
     assert positions(sentence, "Von :item: bis :total:") == [15, 4]
@@ -122,12 +124,12 @@ def test_damaged_placeholders_are_not_found() -> None:
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 def test_a_text_is_no_fault_of_its_own_kind(language: str) -> None:
     made = variations(language, language, 120)
-    assert len({one.text for one in made}) > 100
-    assert {one.kind for one in made} == set(KINDS)
-    for one in made:
-        faults = set(one.faults(one.text))
+    assert len({sentence.text for sentence in made}) > 100
+    assert {sentence.kind for sentence in made} == set(KINDS)
+    for sentence in made:
+        faults = set(sentence.faults(sentence.text))
         assert not {fault for fault in faults if not fault.startswith(("untrans", "not trans"))}, (
-            one
+            sentence
         )
     assert made != variations(language, language, 120, seed=1)
 

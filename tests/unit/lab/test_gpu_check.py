@@ -75,11 +75,11 @@ def test_the_oracle_is_read_from_a_file(
 
 
 def test_the_batched_greedy_search_is_the_oracles(random_bundle: Path) -> None:
-    found, missing = contenders(random_bundle, "cpu", 8, [], NAMES[1:])
+    available, missing = contenders(random_bundle, "cpu", 8, [], NAMES[1:])
     assert missing == dict.fromkeys(NAMES[1:], "left out")
-    assert {contender.name for contender in found} == {"PyTorch eager"}
+    assert {contender.name for contender in available} == {"PyTorch eager"}
     inputs = TokenIds([[5, 6, 7, 2], [9, 2], [5, 11, 12, 13, 14, 2]], [9, 1, 12])
     right = greedy_search(checkpoint.load(random_bundle).model, inputs.sources, inputs.max_tokens)
-    (fp32,) = (contender for contender in found if contender.precision == "fp32")
+    (fp32,) = (contender for contender in available if contender.precision == "fp32")
     with fp32.begin() as decode:
         assert decode(inputs, 1) == [hypothesis.ids for hypothesis in right]

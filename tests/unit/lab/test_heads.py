@@ -48,33 +48,33 @@ def heads_that_look(*offsets: int, size: int) -> np.ndarray:  # type: ignore[typ
 
 
 def test_encoder_heads_are_recognized_by_their_attention() -> None:
-    found = encoder_habits(heads_that_look(-1, 0, 1, 3, 6, size=12))
+    habits = encoder_habits(heads_that_look(-1, 0, 1, 3, 6, size=12))
     names = ("token before", "itself", "token after", "2 to 4 away", "5 or more")
     for head, name in enumerate(names):
-        largest = max(names, key=lambda one, head=head: found[one][0, head])  # type: ignore[misc]
+        largest = max(names, key=lambda habit, head=head: habits[habit][0, head])  # type: ignore[misc]
         assert largest == name
-    assert found["token before"][0, 0] == pytest.approx(1.0)
-    assert found["itself"][0, 1] == pytest.approx(1.0)
-    assert (found["bits"] == 0).all()
-    parts = sum(found[name] for name in names)
+    assert habits["token before"][0, 0] == pytest.approx(1.0)
+    assert habits["itself"][0, 1] == pytest.approx(1.0)
+    assert (habits["bits"] == 0).all()
+    parts = sum(habits[name] for name in names)
     np.testing.assert_allclose(parts, 1.0)
 
 
 def test_decoder_steps_are_identified_by_the_tokens_read() -> None:
-    found = decoder_habits(heads_that_look(0, -1, -9, size=8))
-    assert found["token just read"][0].tolist() == [1, 0, 0]
+    habits = decoder_habits(heads_that_look(0, -1, -9, size=8))
+    assert habits["token just read"][0].tolist() == [1, 0, 0]
     # In the second step the token before is the start symbol.
-    assert found["token before"][0].tolist() == pytest.approx([0, 1, 1 / 7])
-    assert found["start"][0].tolist() == pytest.approx([0, 1 / 7, 1])
+    assert habits["token before"][0].tolist() == pytest.approx([0, 1, 1 / 7])
+    assert habits["start"][0].tolist() == pytest.approx([0, 1 / 7, 1])
 
 
 def test_cross_attention_and_entropy() -> None:
     weights = np.array([[[[0.5, 0.25, 0.25, 0.0], [0.0, 0.0, 0.0, 1.0]]]])
-    found = cross_habits(weights)
-    assert found["tag"][0, 0] == 0.5
-    assert found["one token"][0, 0] == 0.25
-    assert found["end"][0, 0] == 0.0  # the end symbol's own step is excluded
-    assert found["bits"][0, 0] == pytest.approx(1.5)
+    habits = cross_habits(weights)
+    assert habits["tag"][0, 0] == 0.5
+    assert habits["one token"][0, 0] == 0.25
+    assert habits["end"][0, 0] == 0.0  # the end symbol's own step is excluded
+    assert habits["bits"][0, 0] == pytest.approx(1.5)
     assert entropy(np.full(8, 1 / 8)) == pytest.approx(3.0)
 
 
@@ -86,12 +86,12 @@ def test_the_words_of_every_probe_are_found(looker: Looker) -> None:
                 for word in (case.looks, case.wanted, case.other)
             ]
             assert all(places)
-            flat = [place for one in places for place in one]
+            flat = [place for row in places for place in row]
             assert len(set(flat)) == len(flat), case
         assert len(probe.controls) in (0, len(probe.cases))
         if probe.twins:
-            for one, two in zip(probe.cases[::2], probe.cases[1::2], strict=True):
-                assert (one.wanted, one.other) == (two.other, two.wanted)
+            for first, second in zip(probe.cases[::2], probe.cases[1::2], strict=True):
+                assert (first.wanted, first.other) == (second.other, second.wanted)
 
 
 def test_a_positional_head_is_right_in_one_twin(looker: Looker) -> None:
@@ -101,33 +101,33 @@ def test_a_positional_head_is_right_in_one_twin(looker: Looker) -> None:
         for word in ("tired", "quiet", "old", "young")
         for nouns in (("dog", "cat"), ("cat", "dog"))
     ]
-    found = examine(looker, Probe("made up", tuple(twins), twins=True))
-    assert found.cases == 4
-    assert found.right == 0.5  # the texts of twins are the same here
-    assert found.row[4] == "50%"
+    finding = examine(looker, Probe("made up", tuple(twins), twins=True))
+    assert finding.cases == 4
+    assert finding.right == 0.5  # the texts of twins are the same here
+    assert finding.row[4] == "50%"
 
 
 def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> None:
-    found = {probe.name: examine(looker, probe) for probe in probes()}
-    make = found['"make" and the adjective after its object']
+    findings = {probe.name: examine(looker, probe) for probe in probes()}
+    make = findings['"make" and the adjective after its object']
     assert make.head == (1, 0)
     # The page names three heads, by the evaluation half.
-    (probe,) = (one for one in probes() if one.name == make.name)
+    (probe,) = (probe for probe in probes() if probe.name == make.name)
     _, judged = halves(len(probe.cases), probe.twins)
     cases, controls = (
-        np.mean([weigh(looker, some[one])[0] for one in judged], axis=0)
+        np.mean([weigh(looker, some[index])[0] for index in judged], axis=0)
         for some in (probe.cases, probe.controls)
     )
     for head, weight, control in (((1, 0), 0.57, 0.02), ((5, 1), 0.53, 0.00), ((4, 1), 0.46, 0.01)):
         assert (cases[head], controls[head]) == pytest.approx((weight, control), abs=0.011)
-    article = found["article and noun, past adjectives"]
+    article = findings["article and noun, past adjectives"]
     assert article.head == (2, 1)
     assert article.weight == pytest.approx(0.90, abs=0.011)
-    subject = found["verb and its subject, past another noun"]
+    subject = findings["verb and its subject, past another noun"]
     assert subject.head == (5, 2)
     assert subject.right == 0.875
     assert (subject.weight, subject.other) == pytest.approx((0.27, 0.08), abs=0.011)
-    it = found['"it" and its noun, by sense']
+    it = findings['"it" and its noun, by sense']
     assert it.right == 0.5
     assert it.weight == pytest.approx(it.other, abs=0.011)
 
@@ -166,22 +166,26 @@ def test_the_page_quotes_the_current_code() -> None:
 
 def test_the_pages_table_equals_the_measurements(looker: Looker) -> None:
     page = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
-    told = [
+    table = [
         tuple(cell.strip() for cell in line.strip("|").split("|"))
         for line in page.splitlines()
         if line.startswith("|")
     ]
-    assert told[0] == FINDING_COLUMNS
-    for row, probe in zip(told[2:], probes(), strict=True):
-        found = tuple(examine(looker, probe).row)
-        assert row[:5] == found[:5]
+    assert table[0] == FINDING_COLUMNS
+    for row, probe in zip(table[2:], probes(), strict=True):
+        measured = tuple(examine(looker, probe).row)
+        assert row[:5] == measured[:5]
         # The last digit may differ on another machine.
-        for one, two in zip(row[5:], found[5:], strict=True):
-            assert float(one or 0) == pytest.approx(float(two or 0), abs=0.011)
+        for shown, actual in zip(row[5:], measured[5:], strict=True):
+            assert float(shown or 0) == pytest.approx(float(actual or 0), abs=0.011)
 
 
 def texts_of(path: Path) -> list[str]:
-    return [one.text or "" for one in ElementTree.parse(path).iter() if one.tag.endswith("}text")]
+    return [
+        element.text or ""
+        for element in ElementTree.parse(path).iter()
+        if element.tag.endswith("}text")
+    ]
 
 
 def imported_bundle(folder: Path, tags: tuple[str, ...]) -> Path:

@@ -36,26 +36,26 @@ def test_all_contenders_translate_the_same(folder: Path, tmp_path: Path) -> None
     sources = [[50, 60, 70, 3], [81, 900, 1500, 3]]
     limits = [TOKENS] * len(sources)
     right = [
-        [names[token] for token in found.ids]
-        for found in greedy_search(ours.model, sources, limits)
+        [names[token] for token in hypothesis.ids]
+        for hypothesis in greedy_search(ours.model, sources, limits)
     ]
-    assert all(len(one) == TOKENS for one in right)
+    assert all(len(tokens) == TOKENS for tokens in right)
     TransformersConverter(str(folder)).convert(str(tmp_path / "model"))
     # One thread: CTranslate2's setting also applies to PyTorch, and to all later tests.
     translator = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
     peers = (Transformers(folder, threads=1), PieceTranslator(translator, 1, endless=True))
     for peer in peers:
-        found = peer.translate(
+        translated = peer.translate(
             [[names[token] for token in source] for source in sources],
             TOKENS,
             BatchSearch(1, len(sources), 0.0),
         )
-        assert found == right
+        assert translated == right
 
 
 def test_ratios_are_of_the_same_round() -> None:
     def samples(*seconds: float) -> tuple[Sample, ...]:
-        return tuple(Sample(one, 64, 2) for one in seconds)
+        return tuple(Sample(took_s, 64, 2) for took_s in seconds)
 
     timed = {OURS: samples(1.0, 2.0), "peer": samples(3.0, 4.0), PLAIN: samples(10.0, 40.0)}
     case = Case(4, 2, 2, "peer", timed)

@@ -54,13 +54,13 @@ MKL_VERBOSE GEMM_S8U8S32_PACK_GET_SIZE(B,1,256,256) 40.80us CNR:OFF Dyn:1 FastMM
 """
 
 
-def choose(monkeypatch: pytest.MonkeyPatch, found: str | None) -> None:
+def choose(monkeypatch: pytest.MonkeyPatch, detected: str | None) -> None:
     """Make our library choose an instruction set, with an environment that is restored."""
     monkeypatch.setattr(os, "environ", {"PATH": "/bin"})
     monkeypatch.setattr(
         instruction_sets,
         "choose_instruction_set",
-        lambda: os.environ.get("DRAGOMAN_ISA", found),
+        lambda: os.environ.get("DRAGOMAN_ISA", detected),
     )
 
 
@@ -139,8 +139,8 @@ def test_both_sides_use_the_instruction_set_of_the_environment(
     chosen = choose_instruction_set()
     if chosen not in INSTRUCTION_SETS:
         pytest.skip(f"CTranslate2 cannot be held to {chosen}")
-    wanted: InstructionSet = "avx2"  # all of them include it
-    for name, value in environment(wanted).items():
+    instruction_set: InstructionSet = "avx2"  # all of them include it
+    for name, value in environment(instruction_set).items():
         monkeypatch.setenv(name, value)
     bundle = write_random_bundle(tmp_path, SMALL)
     with (
@@ -148,9 +148,9 @@ def test_both_sides_use_the_instruction_set_of_the_environment(
         start_engine(bundle, "fp32", "texts") as exact,
         converted(bundle) as model,
     ):
-        check_ours(ours.instruction_set, wanted)
+        check_ours(ours.instruction_set, instruction_set)
         assert exact.instruction_set is None
-        check_peer("int8", probe_peer(model, "int8"), wanted)
-        check_peer("float32", probe_peer(model, "float32"), wanted)
+        check_peer("int8", probe_peer(model, "int8"), instruction_set)
+        check_peer("float32", probe_peer(model, "float32"), instruction_set)
     with pytest.raises(DragomanError, match=r"^CTranslate2 in int8 does not translate: "):
         probe_peer(tmp_path / "missing", "int8")

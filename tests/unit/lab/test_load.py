@@ -32,7 +32,7 @@ def answer(*texts: str, tokens: int) -> Any:
     """A response in Triton's format, of `tokens` tokens for each text."""
     response = service_pb2.ModelInferResponse()
     encoded = [text.encode() for text in texts]
-    strings = b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
+    strings = b"".join(len(text).to_bytes(4, "little") + text for text in encoded)
     numbers = tokens.to_bytes(4, "little") * len(texts)
     for name, raw in (("text_output", strings), ("output_tokens", numbers)):
         response.outputs.add(name=name)

@@ -27,4 +27,4 @@ def test_the_readme_has_the_recorded_quality() -> None:
             MEASURED[f"BLEU {of_direction(test, src, tgt)} {src}-{tgt}, beam 4, int8"]
             for src, tgt in DIRECTIONS
         ]
-        assert f"| {title} | {' | '.join(f'{one:.1f}' for one in figures)} |" in readme
+        assert f"| {title} | {' | '.join(f'{figure:.1f}' for figure in figures)} |" in readme

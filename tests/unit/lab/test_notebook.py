@@ -20,11 +20,11 @@ def titles() -> set[str]:
 
 def cited(text: str) -> list[str]:
     """Titles after each mention of the page; an empty one for a mention without title."""
-    found = []
+    names = []
     for match in _CITATION.finditer(text):
         words = re.findall(_TITLE, match[0]) or [""]
-        found += [" ".join(re.sub(r"\n[\s#*/]*", " ", title).split()) for title in words]
-    return found
+        names += [" ".join(re.sub(r"\n[\s#*/]*", " ", title).split()) for title in words]
+    return names
 
 
 def test_citations_are_read_across_lines() -> None:

@@ -66,10 +66,12 @@ def test_altered_texts_are_compared_with_the_unaltered_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = ("red", "blue", "green", "black", "white", "brown")
-    pairs = [(f"The house there is {one}.", f"Das Haus da ist {one}.") for one in words]
+    pairs = [(f"The house there is {word}.", f"Das Haus da ist {word}.") for word in words]
     translator = translating(monkeypatch, dict(pairs))
     examples = [Example(*pair, src_language="en", tgt_language="de") for pair in pairs]
-    results = {one.case: one for one in Bench(translator, "en", "de", 4).measure(examples)}
+    results = {
+        measured.case: measured for measured in Bench(translator, "en", "de", 4).measure(examples)
+    }
     assert set(results) == {*RULES, "joined"} - {"other_number"}
     for name in ("lower_case", "upper_case", "no_final_mark", "joined"):
         assert results[name].clean_bleu == pytest.approx(100.0)

@@ -112,8 +112,8 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     utils: Any = ModuleType("triton_python_backend_utils")
     utils.Tensor = FakeTensor
     utils.InferenceResponse = lambda tensors: {t.name(): t.as_numpy().item() for t in tensors}
-    utils.get_input_tensor_by_name = lambda one, name: next(
-        tensor for tensor in one.inputs() if tensor.name() == name
+    utils.get_input_tensor_by_name = lambda infer_request, name: next(
+        tensor for tensor in infer_request.inputs() if tensor.name() == name
     )
     monkeypatch.setitem(sys.modules, utils.__name__, utils)
     module = importlib.import_module(BACKEND)
@@ -144,9 +144,10 @@ def test_a_batch_is_one_call_with_one_limit(backend: Any) -> None:
     model = start(backend, Layout(2, 1, 1))
     texts = ["Good morning.", "I would like a cup of coffee."]
     responses = model.execute([request(text, beam_width=1) for text in texts])
-    assert [one["text_output"].decode() for one in responses] == texts
+    assert [response["text_output"].decode() for response in responses] == texts
     (call,) = backend.calls
-    longest = max(int(one["output_tokens"]) for one in responses) + 2  # the tag and the end
+    # With the tag and the end.
+    longest = max(int(response["output_tokens"]) for response in responses) + 2
     assert call == {
         "tags": {"<2de>"},
         "size": 2,
@@ -168,7 +169,7 @@ def test_different_options_are_separate_calls_and_answers_keep_their_order(
     tags = [b"de", b"en", b"de", b"en", b"de"]
     pairs = zip(texts, tags, strict=True)
     responses = model.execute([request(text, target_language=tag) for text, tag in pairs])
-    assert [one["text_output"].decode() for one in responses] == texts
+    assert [response["text_output"].decode() for response in responses] == texts
     calls = [(call["tags"], call["size"], call["max_batch_size"]) for call in backend.calls]
     assert calls == [({"<2de>"}, 3, 2), ({"<2en>"}, 2, 1)]
 
@@ -211,11 +212,11 @@ def test_ratios_are_taken_round_by_round_and_latencies_over_all() -> None:
 
 
 def test_the_best_setting_is_chosen_case_by_case() -> None:
-    one, other = settings(2, "float32")[:2]
+    first, other = settings(2, "float32")[:2]
     cases = Case(1, 1), Case(1, 32)
-    trials = [(cases[0], one, result(50)), (cases[1], one, result(100))]
+    trials = [(cases[0], first, result(50)), (cases[1], first, result(100))]
     trials += [(cases[0], other, result(40)), (cases[1], other, result(101))]
-    assert best_settings(trials) == {cases[0]: one, cases[1]: other}
+    assert best_settings(trials) == {cases[0]: first, cases[1]: other}
 
 
 def test_the_settings_use_every_core_once() -> None:

@@ -19,14 +19,14 @@ def row(kind: str, millions: float, loss: float, **more: object) -> dict[str, ob
 
 
 def test_each_metric_has_its_curve() -> None:
-    found = curves(
+    drawn = curves(
         [
             row("train", 1, 5.0),
             row("valid", 2, 4.0, corpora={"a": 3.5, "b": 4.5}, bleu=10.0),
             row("train", 3, 3.0),
         ]
     )
-    assert {name: (one.tokens, one.values) for name, one in found.items()} == {
+    assert {name: (curve.tokens, curve.values) for name, curve in drawn.items()} == {
         "training": ([1.0, 3.0], [5.0, 3.0]),
         "a": ([2.0], [3.5]),
         "b": ([2.0], [4.5]),
@@ -47,7 +47,11 @@ def test_every_documented_run_has_its_picture() -> None:
 
 
 def texts_of(svg: str) -> list[str]:
-    return [one.text or "" for one in ElementTree.fromstring(svg).iter() if one.tag[-5:] == "}text"]
+    return [
+        element.text or ""
+        for element in ElementTree.fromstring(svg).iter()
+        if element.tag[-5:] == "}text"
+    ]
 
 
 def test_pictures_are_written_beside_their_logs(
@@ -55,7 +59,7 @@ def test_pictures_are_written_beside_their_logs(
 ) -> None:
     log = tmp_path / "log.jsonl"
     rows = [row("train", 1, 5.0), row("valid", 1, 4.0), row("train", 2, 3.0)]
-    log.write_text("".join(f"{json.dumps(one)}\n" for one in rows))
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in rows))
     assert main([str(log)]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'log.svg'}\n"
     assert "validation" in texts_of((tmp_path / "log.svg").read_text())

@@ -37,7 +37,7 @@ def old_bundle(random_bundle: Path, tmp_path: Path) -> Path:
     (path / file).unlink()
     replace(
         manifest,
-        graphs={name: one for name, one in manifest.graphs.items() if name != ATTENTION_GRAPH},
+        graphs={name: graph for name, graph in manifest.graphs.items() if name != ATTENTION_GRAPH},
         files={name: digest for name, digest in manifest.files.items() if name != file},
     ).write(path)
     return path
@@ -50,19 +50,19 @@ def test_weights_equal_pytorchs(norm: str, random_checkpoint: MakeBundle, tmp_pa
     random = np.random.default_rng(3)
     src_ids, tgt_ids = random.integers(6, 300, (4, 11)), random.integers(6, 300, (4, 7))
     lengths = np.array([11, 8, 3, 1])
-    found = load_graph(bundle, manifest, ATTENTION_GRAPH).run(
+    weights = load_graph(bundle, manifest, ATTENTION_GRAPH).run(
         ATTENTION_NAMES, {"input_ids": src_ids, "src_lengths": lengths, "tgt_in_ids": tgt_ids}
     )
     keep = torch.arange(11) < torch.from_numpy(lengths)[:, None]
     right = look(tiny_model(norm), torch.from_numpy(src_ids), keep, torch.from_numpy(tgt_ids))
-    for name, one, expected in zip(ATTENTION_NAMES, found, right, strict=True):
-        assert one.shape == expected.shape
+    for name, array, expected in zip(ATTENTION_NAMES, weights, right, strict=True):
+        assert array.shape == expected.shape
         # The queries at padding are never read.
         rows = keep[:, None, None, :, None] if name == "encoder_attention" else torch.tensor(True)
-        difference = (torch.from_numpy(one) - expected).abs() * rows
+        difference = (torch.from_numpy(array) - expected).abs() * rows
         assert difference.max() < TOLERANCE["fp32"], name
-        np.testing.assert_allclose(one.sum(-1), 1.0, atol=1e-5)
-    encoder, decoder, cross = found
+        np.testing.assert_allclose(array.sum(-1), 1.0, atol=1e-5)
+    encoder, decoder, cross = weights
     assert not np.triu(decoder, 1).any()
     for sentence, length in enumerate(lengths):
         assert not encoder[sentence, ..., length:].any()
@@ -73,14 +73,14 @@ def test_the_shipped_models_weights_equal_pytorchs() -> None:
     loaded = checkpoint.load(SHIPPED)
     src_ids = loaded.tokenizer.encode_source("The animal didn't cross the street.", "de")
     tgt_ids = loaded.tokenizer.encode("Das Tier überquerte die Straße nicht.")
-    found = AttentionGraph(SHIPPED, Manifest.load(SHIPPED)).run(
+    weights = AttentionGraph(SHIPPED, Manifest.load(SHIPPED)).run(
         Pair(tuple(src_ids), tuple(tgt_ids))
     )
     src = torch.tensor([src_ids])
     read = torch.tensor([[2, *tgt_ids]])
     right = look(loaded.model, src, torch.ones_like(src, dtype=torch.bool), read)
-    for one, expected in zip(found, right, strict=True):
-        assert np.abs(one - expected[0].numpy()).max() < TOLERANCE["fp32"]
+    for array, expected in zip(weights, right, strict=True):
+        assert np.abs(array - expected[0].numpy()).max() < TOLERANCE["fp32"]
 
 
 def test_an_older_bundle_gets_the_graph_and_nothing_else_changes(
@@ -104,10 +104,10 @@ def test_an_older_bundle_is_served_but_not_drawn(
     drawing = ["attention", "red", "--model", str(old_bundle), "--out", str(tmp_path / "a.html")]
     for words in ([], ["--translation", "blue"]):
         assert main([*drawing, *words]) == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-        assert "the bundle has no graph 'attention'" in told
-        assert "dragoman export attention BUNDLE" in told
+        stderr = capsys.readouterr().err
+        assert stderr.count("\n") == 1
+        assert "the bundle has no graph 'attention'" in stderr
+        assert "dragoman export attention BUNDLE" in stderr
     assert main(["export", "attention", str(old_bundle)]) == 0
     assert main(drawing) == 0
     assert "▁red" in (tmp_path / "a.html").read_text(encoding="utf-8")

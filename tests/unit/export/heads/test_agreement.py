@@ -84,7 +84,7 @@ def test_the_step_is_chosen_too(directions: Directions) -> None:
         return np.roll(attention, 1, axis=3)
 
     read = Directions(
-        tuple(LikePairs(later(one.forward), later(one.backward)) for one in directions.groups)
+        tuple(LikePairs(later(group.forward), later(group.backward)) for group in directions.groups)
     )
     chosen = choose_heads(read, "made up")
     assert chosen.when_read
@@ -105,10 +105,10 @@ def test_a_choice_that_links_most_anchors_wrongly_is_replaced(directions: Direct
     by_agreement = choose_heads(directions, "made up")
     assert nominate(directions, None, "made up") == [by_agreement]
     supporting = nominate(directions, anchors_by(FIRST_HALF), "made up")
-    assert [one.criterion for one in supporting] == ["agreement", "anchors"]
+    assert [choice.criterion for choice in supporting] == ["agreement", "anchors"]
     assert supporting[0] == by_agreement
     against = nominate(directions, anchors_by(DIAGONAL), "made up")
-    assert [one.criterion for one in against] == ["anchors", "agreement"]
+    assert [choice.criterion for choice in against] == ["anchors", "agreement"]
     assert against[0].heads == (DIAGONAL,)
 
 
@@ -116,7 +116,7 @@ def test_a_choice_by_anchors_with_similar_agreement_is_used() -> None:
     random = np.random.default_rng(0)
     knowing = Directions(tuple(made_up(random, length, 40, first=1.0) for length in (4, 6, 9)))
     nominees = nominate(knowing, anchors_by(FIRST_HALF), "made up")
-    assert [one.criterion for one in nominees] == ["anchors", "agreement"]
+    assert [nominee.criterion for nominee in nominees] == ["anchors", "agreement"]
     assert nominees[0].heads == (FIRST_HALF,)
 
 
@@ -129,10 +129,10 @@ def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
     # And by the other: 0-0 1-1 and 0-2 1-1.
     backward[0, 0, 0, [0, 1], [0, 1]] = backward[1, 0, 0, [0, 1], [2, 1]] = 1
     directions = Directions((LikePairs(forward, backward),))
-    found = of_heads(directions, (0, 0))
+    agreement = of_heads(directions, (0, 0))
     # Of ten links, the same pairs share 0-0, 1-1 and 0-2; crosswise they share 1-1 and 0-0.
-    assert found == Agreement(2 * 3 / 10, 2 * 2 / 10)
-    assert found.beyond == pytest.approx(1 / 3)
+    assert agreement == Agreement(2 * 3 / 10, 2 * 2 / 10)
+    assert agreement.beyond == pytest.approx(1 / 3)
     assert directions.report(total_of(directions, [(0, 0)], when_read=False)) == (
         "agreement 0.333 beyond position (60.0% of links, 40.0% by position alone)"
     )
@@ -166,19 +166,19 @@ def test_a_text_is_read_in_both_directions(random_bundle: Path) -> None:
     assert [group.lengths for group in directions.groups] == sorted(expected)
     assert directions.count == sum(map(len, expected.values()))
     for group in directions.groups:
-        for at, one in enumerate(expected[group.lengths]):
-            assert np.abs(group.forward[at] - one[0]).max() < 1e-4
-            assert np.abs(group.backward[at] - one[1]).max() < 1e-4
+        for at, by_graph in enumerate(expected[group.lengths]):
+            assert np.abs(group.forward[at] - by_graph[0]).max() < 1e-4
+            assert np.abs(group.backward[at] - by_graph[1]).max() < 1e-4
 
 
 def test_each_pair_counts_once_and_empty_or_long_ones_do_not_count(random_bundle: Path) -> None:
     pairs = reverse_pairs(80, seed=4)
     expected = look_both_ways(random_bundle, pairs, ("en", "de")).count
-    told: list[int] = []
+    counts: list[int] = []
     more = [*pairs, *pairs, *[("", "red"), ("red", " ")] * 60, *[("red " * 300, "red")] * 2]
-    assert look_both_ways(random_bundle, more, ("en", "de"), told.append).count == expected
-    assert told == sorted(told)
-    assert told[-1] == len(more)
+    assert look_both_ways(random_bundle, more, ("en", "de"), counts.append).count == expected
+    assert counts == sorted(counts)
+    assert counts[-1] == len(more)
 
 
 def test_too_few_pairs_are_refused(random_bundle: Path) -> None:

@@ -16,7 +16,7 @@ from tests.toy import reverse_pairs
 
 
 def spelt(source: str, target: str) -> list[tuple[str, str]]:
-    return [(one[0], other[0]) for one, other in anchors_of(source, target)]
+    return [(src[0], tgt[0]) for src, tgt in anchors_of(source, target)]
 
 
 def test_anchors_occur_once_on_each_side_with_the_same_spelling() -> None:

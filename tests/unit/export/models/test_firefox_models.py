@@ -69,8 +69,8 @@ def the_one(cache: ModelCache) -> CachedModel:
         ("firefox:en-zh-hans", ["firefox:en-zh-Hans"]),
         ("firefox:de-fr", ["firefox:de-en", "firefox:en-fr"]),
         ("firefox:en,de", ["firefox:en-de", "firefox:de-en"]),
-        ("firefox:en,de,fr", [f"firefox:{one}" for one in ("en-de", "en-fr", "de-en", "fr-en")]),
-        ("firefox:de,fr,de", [f"firefox:{one}" for one in ("de-en", "en-fr", "fr-en", "en-de")]),
+        ("firefox:en,de,fr", [f"firefox:{pair}" for pair in ("en-de", "en-fr", "de-en", "fr-en")]),
+        ("firefox:de,fr,de", [f"firefox:{pair}" for pair in ("de-en", "en-fr", "fr-en", "en-de")]),
     ],
 )
 def test_a_word_names_pairs_or_languages(word: str, names: list[str]) -> None:

@@ -175,9 +175,9 @@ def test_a_download_has_a_progress_bar_on_a_terminal(
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with hub_progress(quiet) as told:
-        told(WEIGHTS, 500_000, 2_000_000)
-        told(WEIGHTS, 1_000_000, 2_000_000)
+    with hub_progress(quiet) as progress:
+        progress(WEIGHTS, 500_000, 2_000_000)
+        progress(WEIGHTS, 1_000_000, 2_000_000)
     printed = stderr.getvalue()
     if terminal and not quiet:
         assert WEIGHTS in printed
@@ -248,8 +248,8 @@ def test_a_run_starts_from_a_cached_model_and_is_served_like_it(
     run = tmp_path / "run"
     assert main(["train", "--start-from", MODEL, "--text", *text, "--out", str(run), *words]) == 0
     bundle = the_one(cache).bundle
-    kept, found = (read_arrays(one / WEIGHTS) for one in (bundle, run / "final"))
-    assert all(np.allclose(found[name], kept[name], atol=1e-6) for name in kept)
+    kept, trained = (read_arrays(folder / WEIGHTS) for folder in (bundle, run / "final"))
+    assert all(np.allclose(trained[name], kept[name], atol=1e-6) for name in kept)
     served = Manifest.load(converter(cache).bundle(one_source(str(run / "final"))))
     assert served.all_directions == Manifest.load(bundle).all_directions
     assert served.failed_checks("fp32") == 0
@@ -377,9 +377,9 @@ def test_verification_detects_graphs_with_other_translations(
     for graph in ("encoder", "decoder", "score"):
         spoil(bundle, graph)
     assert main(["models", "verify", MODEL]) == 1
-    told = capsys.readouterr()
-    assert "FAIL  owner/opus-mt-en-de: tokens: greedy, as when the model was" in told.out
-    assert told.err.endswith("dragoman models: 1 of 1 models failed a check\n")
+    printed = capsys.readouterr()
+    assert "FAIL  owner/opus-mt-en-de: tokens: greedy, as when the model was" in printed.out
+    assert printed.err.endswith("dragoman models: 1 of 1 models failed a check\n")
     assert Manifest.load(bundle).failed_checks("fp32") > 0
     assert main(["models", "list"]) == 0
     assert "fp32 failed" in capsys.readouterr().out

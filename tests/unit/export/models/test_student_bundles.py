@@ -72,7 +72,9 @@ def test_every_token_of_the_graphs_equals_marians(made: Made, stored: str) -> No
     assert [as_ids(decode(ids)) for ids in greedy] == lines.translations
     model = checkpoint.load(bundle).model
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources[:20]]
-    assert beams == [one.ids for one in beam_search(model, sources[:20], limits, 4, 0.6)]
+    assert beams == [
+        hypothesis.ids for hypothesis in beam_search(model, sources[:20], limits, 4, 0.6)
+    ]
 
 
 @pytest.mark.parametrize("shortlist", [False, True])

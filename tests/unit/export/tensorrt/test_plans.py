@@ -61,7 +61,7 @@ def bundle(request: pytest.FixtureRequest) -> Path:
 def wanted_plan(bundle: Path, graph: str, settings: PlanSettings) -> PlanRequest:
     """The first plan of a graph; for a graph that the engine does not need, without profiles."""
     plans = requests(Manifest.load(bundle), settings)
-    return next((one for one in plans if one.graph == graph), PlanRequest(graph, ()))
+    return next((plan for plan in plans if plan.graph == graph), PlanRequest(graph, ()))
 
 
 def shape(tensor: TensorEntry, cache_tokens: int | None) -> list[int]:
@@ -88,14 +88,14 @@ def test_the_network_matches_the_manifest(
     cache = cache_tensors(layers)
     cache_type = {"fp32": trt.float32, "fp16": trt.float16, "bf16": trt.bfloat16}[precision]
     types = {"int64": trt.int64, "float32": trt.float32}
-    for found, listed in (
+    for tensors, listed in (
         (list(map(network.get_input, range(network.num_inputs))), manifest.graphs[graph].inputs),
         (list(map(network.get_output, range(network.num_outputs))), manifest.graphs[graph].outputs),
     ):
-        assert [tensor.name for tensor in found] == [tensor.name for tensor in listed]
-        for tensor, entry in zip(found, listed, strict=True):
-            wanted = cache_type if tensor.name in cache else types[entry.dtype]
-            assert tensor.dtype == wanted, tensor.name
+        assert [tensor.name for tensor in tensors] == [tensor.name for tensor in listed]
+        for tensor, entry in zip(tensors, listed, strict=True):
+            dtype = cache_type if tensor.name in cache else types[entry.dtype]
+            assert tensor.dtype == dtype, tensor.name
             assert list(tensor.shape) == shape(entry, plan.cache_tokens), tensor.name
     kinds = [network.get_layer(index).type for index in range(network.num_layers)]
     updates = 2 * layers if graph == "decoder" else 0
@@ -115,8 +115,8 @@ def test_a_plan_is_built(
 @functools.cache
 def plan_bytes(library: TensorRT, precision: FloatPrecision, graph: str, capability: str) -> int:
     settings = PlanSettings(precision)
-    wanted = wanted_plan(SHIPPED, graph, settings)
-    return len(build(SHIPPED, Manifest.load(SHIPPED), wanted, library, settings, capability))
+    request = wanted_plan(SHIPPED, graph, settings)
+    return len(build(SHIPPED, Manifest.load(SHIPPED), request, library, settings, capability))
 
 
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
@@ -153,13 +153,13 @@ def test_a_network_multiplies_8_bit_numbers(
     ]
     assert len(of_rounded) == len(products[graph])
     for name in manifest.graphs[graph].outputs:
-        found = next(
+        output = next(
             network.get_output(index)
             for index in range(network.num_outputs)
             if network.get_output(index).name == name.name
         )
         is_cache = name.name in cache_tensors(manifest.dimensions.decoder_layers)
-        assert found.dtype == (trt.float16 if is_cache else trt.float32)
+        assert output.dtype == (trt.float16 if is_cache else trt.float32)
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -169,8 +169,8 @@ def test_a_plan_of_8_bit_products_is_built_and_is_smaller(
     library: TensorRT, products: Products, precision: Precision, graph: str, capability: str
 ) -> None:
     settings = PlanSettings(precision, calibration=SOURCES)
-    wanted, manifest = wanted_plan(SHIPPED, graph, settings), Manifest.load(SHIPPED)
-    plan = build(SHIPPED, manifest, wanted, library, settings, capability, products)
+    request, manifest = wanted_plan(SHIPPED, graph, settings), Manifest.load(SHIPPED)
+    plan = build(SHIPPED, manifest, request, library, settings, capability, products)
     assert len(plan) < 0.9 * plan_bytes(library, "fp16", graph, capability)
 
 
@@ -180,8 +180,8 @@ def test_a_plan_of_the_base_size_is_built(
     library: TensorRT, base_bundle: Path, graph: str, capability: str
 ) -> None:
     settings = PlanSettings("fp16")
-    wanted, manifest = wanted_plan(base_bundle, graph, settings), Manifest.load(base_bundle)
-    plan = build(base_bundle, manifest, wanted, library, settings, capability)
+    request, manifest = wanted_plan(base_bundle, graph, settings), Manifest.load(base_bundle)
+    plan = build(base_bundle, manifest, request, library, settings, capability)
     assert len(plan) > manifest.dimensions.vocab_size * manifest.dimensions.model_size
 
 
@@ -272,13 +272,13 @@ def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
         "positions": np.array([0, 3, 7]),
         "src_lengths": np.array([5, 2, 4]),
     }
-    found = []
-    for one in (model, without_scatter(model, tokens)):
+    outputs = []
+    for variant in (model, without_scatter(model, tokens)):
         session = onnxruntime.InferenceSession(
-            one.SerializeToString(), providers=["CPUExecutionProvider"]
+            variant.SerializeToString(), providers=["CPUExecutionProvider"]
         )
-        found.append(session.run(None, feeds))
-    for right, plain in zip(*found, strict=True):
+        outputs.append(session.run(None, feeds))
+    for right, plain in zip(*outputs, strict=True):
         assert np.array_equal(right, plain)
 
 

@@ -37,8 +37,8 @@ def product_of(weight: Floats) -> onnx.ModelProto:
 
 
 def run(model: onnx.ModelProto, x: Floats) -> Floats:
-    found: Floats = open_session(model, Path()).run(["y"], {"x": x})[0]
-    return found
+    outputs: Floats = open_session(model, Path()).run(["y"], {"x": x})[0]
+    return outputs
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -50,12 +50,12 @@ def test_a_quantized_product_is_close_to_the_original(precision: QuantizedPrecis
     rows = generator.standard_normal((50, 64)).astype(np.float32)
     model = product_of(weight)
     before = model.SerializeToString()
-    found = run(quantize_products(model, {"y": Product(weight, rows)}, precision, "fp32"), rows)
+    outputs = run(quantize_products(model, {"y": Product(weight, rows)}, precision, "fp32"), rows)
     assert model.SerializeToString() == before
     right = rows @ weight
     scale = np.abs(right).mean(0) + 1e-9
-    assert np.all(np.abs(found - right).mean(0) < (0.02 if precision == "int8" else 0.06) * scale)
-    assert not np.array_equal(found, right)
+    assert np.all(np.abs(outputs - right).mean(0) < (0.02 if precision == "int8" else 0.06) * scale)
+    assert not np.array_equal(outputs, right)
 
 
 def test_a_few_outliers_do_not_make_all_other_values_coarse() -> None:
@@ -74,16 +74,16 @@ def test_values_out_of_range_are_clipped() -> None:
     for precision in PRECISIONS:
         product = Product(weight, np.ones((2, 4), np.float32))
         quantized = quantize_products(product_of(weight), {"y": product}, precision, "fp32")
-        found = run(quantized, np.full((1, 4), 9.0, np.float32))
-        assert np.allclose(found, 1.0, rtol=0.01)
+        outputs = run(quantized, np.full((1, 4), 9.0, np.float32))
+        assert np.allclose(outputs, 1.0, rtol=0.01)
 
 
 def test_all_products_with_weights_are_found() -> None:
     manifest = Manifest.load(SHIPPED)
     for graph in QUANTIZED_GRAPHS:
         model = onnx.load(SHIPPED / manifest.graphs[graph].file, load_external_data=False)
-        found = constant_products(model.graph)
-        assert len(found) == sum(node.op_type == "MatMul" for node in model.graph.node)
+        products = constant_products(model.graph)
+        assert len(products) == sum(node.op_type == "MatMul" for node in model.graph.node)
 
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="needs the corpora")
@@ -99,6 +99,6 @@ def test_the_shipped_model_generates_nearly_the_same() -> None:
     right = translate(SHIPPED, manifest, graphs, text)
     assert set(changed) == set(PRECISIONS)
     for precision, of_precision in changed.items():
-        found = translate(SHIPPED, manifest, of_precision, text)
-        assert 0.6 < equal_share(found, right) < 1.0, precision
-        assert abs(bleu(found, text[1]) - bleu(right, text[1])) < 2.0, precision
+        translations = translate(SHIPPED, manifest, of_precision, text)
+        assert 0.6 < equal_share(translations, right) < 1.0, precision
+        assert abs(bleu(translations, text[1]) - bleu(right, text[1])) < 2.0, precision
