@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
-    from dragoman_gateway.core.keys import Key
+    from dragoman_gateway.access.keys import Key
 
 HELP = "make, list, limit, revoke and import API keys of the gateway; back up its state"
 EXTRA = "gateway"
@@ -124,8 +124,8 @@ def _given_limits(arguments: argparse.Namespace) -> dict[str, int | None]:
 
 
 def _add(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
+    from dragoman_gateway.access.keys import add_key
     from dragoman_gateway.core.caller import Limits
-    from dragoman_gateway.core.keys import add_key
     from dragoman_gateway.core.store import transaction
 
     if len(arguments.label) > _MOST_LABEL or not arguments.label.isprintable():
@@ -147,8 +147,8 @@ def _add(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
 
 
 def _list(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
-    from dragoman_gateway.core.keys import all_keys
-    from dragoman_gateway.core.usage import Month, month_usage
+    from dragoman_gateway.access.keys import all_keys
+    from dragoman_gateway.access.usage import Month, month_usage
 
     used = month_usage(connection, Month.of(time.time()).name)
     keys = []
@@ -162,7 +162,7 @@ def _list(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None
 
 
 def _limit(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
-    from dragoman_gateway.core.keys import limit_key
+    from dragoman_gateway.access.keys import limit_key
     from dragoman_gateway.core.store import transaction
 
     changes = _given_limits(arguments)
@@ -174,7 +174,7 @@ def _limit(arguments: argparse.Namespace, connection: sqlite3.Connection) -> Non
 
 
 def _revoke(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
-    from dragoman_gateway.core.keys import revoke_key
+    from dragoman_gateway.access.keys import revoke_key
     from dragoman_gateway.core.store import transaction
 
     with transaction(connection):
@@ -183,7 +183,7 @@ def _revoke(arguments: argparse.Namespace, connection: sqlite3.Connection) -> No
 
 
 def _import(arguments: argparse.Namespace, connection: sqlite3.Connection) -> None:
-    from dragoman_gateway.core.keys import import_libretranslate
+    from dragoman_gateway.access.keys import import_libretranslate
     from dragoman_gateway.core.store import transaction
 
     with transaction(connection):

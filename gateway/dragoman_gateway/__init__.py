@@ -1,5 +1,6 @@
-"""The gateway in front of Triton: REST APIs, a web page, keys, limits, a cache and documents.
+"""The gateway in front of the engine: APIs, a web page, keys, limits, a cache and documents.
 
-`core` has what all protocols share. Each protocol has a package that only converts requests,
-answers and errors. `web` handles HTTP. `application` combines them.
+`access`, `texts`, `glossaries` and `jobs` do the work for all protocols; `shared` has them in one
+object. A protocol's package only converts requests, answers and errors. `web` handles HTTP.
+`application` combines them.
 """

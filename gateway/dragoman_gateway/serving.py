@@ -17,11 +17,11 @@ import uvicorn
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.tracing import TraceOptions, Tracing
+from dragoman_gateway.access.shares import Budget
 from dragoman_gateway.application import GatewayApplication
-from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.core.shares import Budget
 from dragoman_gateway.riva.riva_server import RivaServer
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.connections import BoundedConnection
 from dragoman_gateway.web.forwarding import Forwarding

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 from dragoman_gateway.riva import messages
 

@@ -30,7 +30,7 @@ from dragoman_gateway.core.errors import (
     NotFound,
     WrongMediaType,
 )
-from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.origins import Origins

@@ -17,11 +17,11 @@ from msgspec import Meta
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.job import Job
-from dragoman_gateway.core.languages import name_of
-from dragoman_gateway.core.marked_texts import check_marked_options, translate_texts_with_markup
+from dragoman_gateway.jobs.job import Job
 from dragoman_gateway.reader.marked import TextForm
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.languages import name_of
+from dragoman_gateway.texts.marked_texts import check_marked_options, translate_texts_with_markup
 
 SCHEME = "dragoman://documents/"
 _WAIT_S = 20.0

@@ -23,7 +23,7 @@ from dragoman_gateway.core.errors import (
     QuotaUsedUp,
     WrongMediaType,
 )
-from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.events import EventResponse
 from dragoman_gateway.web.fields import Fields

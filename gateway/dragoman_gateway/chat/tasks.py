@@ -13,7 +13,7 @@ from dragoman_options.table import AUTO
 
 from dragoman_gateway.chat.prompts import Prompt, read_prompt
 from dragoman_gateway.core.errors import InvalidInput, NotFound, Unsupported
-from dragoman_gateway.core.languages import Languages, name_of
+from dragoman_gateway.texts.languages import Languages, name_of
 from dragoman_gateway.web.fields import Fields
 
 ANY_MODEL = "dragoman"

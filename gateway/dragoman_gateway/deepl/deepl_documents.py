@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from dragoman_gateway.core.errors import NotFound
-from dragoman_gateway.core.job import Job
+from dragoman_gateway.jobs.job import Job
 
 _STATUSES = {
     "queued": "queued",

@@ -10,10 +10,10 @@ from typing import Any
 from dragoman_client.glossary_files import format_glossary, parse_glossary
 
 from dragoman_gateway.core.errors import InvalidInput, NotFound
-from dragoman_gateway.core.glossaries import Dictionary, Glossary
-from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.deepl.deepl_languages import source_language, target_language
 from dragoman_gateway.deepl.deepl_options import needed
+from dragoman_gateway.glossaries.glossaries import Dictionary, Glossary
+from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.fields import Fields
 
 TSV = "text/tab-separated-values"

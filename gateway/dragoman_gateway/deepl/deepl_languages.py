@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dragoman_options.languages import fold_language
 
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.languages import Languages, name_of
+from dragoman_gateway.texts.languages import Languages, name_of
 
 _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},

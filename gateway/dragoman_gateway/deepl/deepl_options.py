@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
-from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.deepl.deepl_languages import source_language, target_language
 from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
+from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.fields import Fields
 
 Split = Literal["0", "1", "nonewlines"]

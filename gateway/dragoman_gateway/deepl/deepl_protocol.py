@@ -23,12 +23,12 @@ from dragoman_gateway.core.errors import (
     QuotaUsedUp,
     UnknownFormat,
 )
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.deepl import deepl_languages as codes
 from dragoman_gateway.deepl.deepl_options import needed, text_options, translation_direction
 from dragoman_gateway.deepl.deepl_storing import Documents, Glossaries
 from dragoman_gateway.deepl.deepl_texts import translate_texts
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.identification import identify

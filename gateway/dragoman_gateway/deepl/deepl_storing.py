@@ -12,8 +12,6 @@ from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, Unsupported, WrongMediaType
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.glossaries import Glossary
 from dragoman_gateway.deepl import deepl_documents as documents
 from dragoman_gateway.deepl import deepl_glossaries as glossaries
 from dragoman_gateway.deepl.deepl_options import (
@@ -22,6 +20,8 @@ from dragoman_gateway.deepl.deepl_options import (
     refuse_what_is_not_offered,
     translation_direction,
 )
+from dragoman_gateway.glossaries.glossaries import Glossary
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.late_answers import late_answer

@@ -14,21 +14,21 @@ from dragoman_options.markup import Markup
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.marked_texts import (
+from dragoman_gateway.deepl.deepl_options import TextOptions
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.marked_texts import (
     Ask,
     MarkedText,
     MarkedTexts,
     asking,
     translate_marked,
 )
-from dragoman_gateway.core.sources import (
+from dragoman_gateway.texts.sources import (
     Source,
     options_of_source,
     sources_of,
     translate_by_source,
 )
-from dragoman_gateway.deepl.deepl_options import TextOptions
 
 
 @dataclass(frozen=True)

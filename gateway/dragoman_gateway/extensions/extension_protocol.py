@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.marked_texts import translate_texts_with_markup
 from dragoman_gateway.extensions.extension_shapes import SHAPES, Answer, Shape, Work
 from dragoman_gateway.reader.marked import TextForm
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.marked_texts import translate_texts_with_markup
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest

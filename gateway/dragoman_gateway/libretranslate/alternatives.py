@@ -14,7 +14,7 @@ from typing import Any
 from dragoman.kernel.sentences import LineBreaks, split_sentences
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.translations import Translations
+from dragoman_gateway.texts.translations import Translations
 
 _USUAL_BEAM_WIDTH = 4
 _LONGEST = 200

@@ -31,25 +31,25 @@ from dragoman_gateway.core.errors import (
     QuotaUsedUp,
     TooManyRequests,
 )
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.job import Job
-from dragoman_gateway.core.languages import name_of
-from dragoman_gateway.core.marked_texts import (
+from dragoman_gateway.jobs.job import Job
+from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
+from dragoman_gateway.libretranslate.specification import specification
+from dragoman_gateway.reader.marked import TextForm
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.languages import name_of
+from dragoman_gateway.texts.marked_texts import (
     MarkedText,
     MarkedTexts,
     asking,
     translate_marked,
 )
-from dragoman_gateway.core.sources import (
+from dragoman_gateway.texts.sources import (
     Source,
     options_of_source,
     sources_of,
     translate_by_source,
 )
-from dragoman_gateway.core.translations import MOST_DETECTED
-from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
-from dragoman_gateway.libretranslate.specification import specification
-from dragoman_gateway.reader.marked import TextForm
+from dragoman_gateway.texts.translations import MOST_DETECTED
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields

@@ -9,8 +9,6 @@ from dragoman_client import ServerInfo
 from starlette.responses import Response
 
 from dragoman_gateway.core.errors import Unavailable
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.languages import Languages, name_of
 from dragoman_gateway.own.answers import answer_of
 from dragoman_gateway.own.callers import caller_of
 from dragoman_gateway.own.replies import reply
@@ -23,6 +21,8 @@ from dragoman_gateway.own.shapes import (
     PairAnswer,
     UsageAnswer,
 )
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.languages import Languages, name_of
 from dragoman_gateway.web.requests import GatewayRequest
 
 PRODUCT = "dragoman"

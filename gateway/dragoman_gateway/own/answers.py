@@ -13,8 +13,8 @@ from dragoman_options.table import OUTPUTS, Assessed
 from msgspec import UNSET
 
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
-from dragoman_gateway.core.glossaries import Glossary
-from dragoman_gateway.core.job import Job
+from dragoman_gateway.glossaries.glossaries import Glossary
+from dragoman_gateway.jobs.job import Job
 from dragoman_gateway.own.shapes import (
     DictionaryAnswer,
     ErrorAnswer,

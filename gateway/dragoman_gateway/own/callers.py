@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 

@@ -11,7 +11,6 @@ from dragoman_options.option import Limits
 from starlette.responses import Response
 
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.own.about import About
 from dragoman_gateway.own.callers import PROTOCOL
 from dragoman_gateway.own.openapi import openapi_document
@@ -21,6 +20,7 @@ from dragoman_gateway.own.reference import POLICY, reference_page
 from dragoman_gateway.own.replies import NO_STORE, refuse
 from dragoman_gateway.own.storing import Documents, Glossaries
 from dragoman_gateway.own.translating import Translating
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.public_urls import public_url
 from dragoman_gateway.web.requests import JSON, GatewayRequest

@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, WrongMediaType
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.glossaries import Dictionary
+from dragoman_gateway.glossaries.glossaries import Dictionary
 from dragoman_gateway.own.answers import glossary_answer, job_answer
 from dragoman_gateway.own.bodies import (
     options_of_form,
@@ -31,6 +30,7 @@ from dragoman_gateway.own.shapes import (
     JobsAnswer,
     RenameRequest,
 )
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.public_urls import public_path
 from dragoman_gateway.web.requests import (

@@ -15,11 +15,6 @@ from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, TooLarge
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.marked_texts import (
-    check_marked_options,
-    translate_texts_with_markup,
-)
 from dragoman_gateway.own.answers import (
     scored_answer,
     stream_event,
@@ -45,6 +40,11 @@ from dragoman_gateway.own.shapes import (
     TranslateRequest,
 )
 from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.marked_texts import (
+    check_marked_options,
+    translate_texts_with_markup,
+)
 from dragoman_gateway.web.events import EventResponse
 from dragoman_gateway.web.requests import GatewayRequest
 

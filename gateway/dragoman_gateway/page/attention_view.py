@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from dragoman.drawing.page import inline_hashes, write_page
 from dragoman.kernel.attention_maps import Attention
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 

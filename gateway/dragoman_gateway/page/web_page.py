@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from dragoman.drawing.page import inline_hashes
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.page.attention_view import AttentionPage
 from dragoman_gateway.page.static_files import INDEX, StaticFile, read_files
+from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint, ProtocolPackage
 from dragoman_gateway.web.requests import GatewayRequest
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import grpc
 
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.metrics import status_class
-from dragoman_gateway.core.record import RequestRecord
+from dragoman_gateway.access.record import RequestRecord
 from dragoman_gateway.riva.riva_service import CALLS, NAME, RivaService
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.shared.metrics import status_class
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.request_spans import RequestSpans
 

@@ -12,6 +12,8 @@ import grpc
 from dragoman_options.refusal import Refusal
 from google.protobuf.message import DecodeError
 
+from dragoman_gateway.access.record import RequestRecord, begin_record
+from dragoman_gateway.access.shares import Budget, client_of
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
     DeadlineExceeded,
@@ -21,12 +23,10 @@ from dragoman_gateway.core.errors import (
     Unsupported,
     log_fault,
 )
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.languages import Languages
-from dragoman_gateway.core.record import RequestRecord, begin_record
-from dragoman_gateway.core.shares import Budget, client_of
 from dragoman_gateway.riva import messages
 from dragoman_gateway.riva.phrases import read_phrases, take_marks
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.request_spans import RequestSpans

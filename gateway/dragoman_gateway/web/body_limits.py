@@ -6,9 +6,9 @@ import asyncio
 
 from starlette.types import Message, Receive
 
+from dragoman_gateway.access.shares import Bodies
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import GatewayError, SlowUpload, TooLarge
-from dragoman_gateway.core.shares import Bodies
 
 LEAST_BYTES_PER_S = 64 << 10
 """At this speed, a body of any length arrives in time."""

@@ -15,7 +15,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from dragoman_gateway.core.access import network_of
+from dragoman_gateway.access.access import network_of
+from dragoman_gateway.access.shares import Budget
 from dragoman_gateway.core.errors import (
     GatewayError,
     HeadTooLarge,
@@ -23,7 +24,6 @@ from dragoman_gateway.core.errors import (
     SlowUpload,
     Unavailable,
 )
-from dragoman_gateway.core.shares import Budget
 
 HEAD_BYTES = 64 << 10
 STALLED_S = 60.0

@@ -15,7 +15,9 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
-from dragoman_gateway.core.access import Access
+from dragoman_gateway.access.access import Access
+from dragoman_gateway.access.record import current_record
+from dragoman_gateway.access.shares import Bodies
 from dragoman_gateway.core.caller import NO_LIMITS
 from dragoman_gateway.core.errors import (
     DiskFull,
@@ -31,10 +33,8 @@ from dragoman_gateway.core.errors import (
     is_disk_full,
     log_fault,
 )
-from dragoman_gateway.core.job_upload import JobUpload
-from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.core.shares import Bodies
+from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.web.body_encodings import check_not_encoded
 from dragoman_gateway.web.body_limits import BoundedBody
 from dragoman_gateway.web.requests import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman_gateway.core.access import Access
+from dragoman_gateway.access.access import Access
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.web.requests import GatewayRequest
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman_gateway.core.metrics import Metrics, status_class
-from dragoman_gateway.core.record import begin_record
+from dragoman_gateway.access.record import begin_record
+from dragoman_gateway.shared.metrics import Metrics, status_class
 from dragoman_gateway.web.access_log import AccessLog
 
 _OPERATIONS = "operations"

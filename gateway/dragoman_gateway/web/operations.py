@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from dragoman_gateway.core.errors import GatewayError, KeyRefused
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.metrics import CONTENT_TYPE
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.shared.metrics import CONTENT_TYPE
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.forwarding import FORWARDED, Networks
 from dragoman_gateway.web.requests import GatewayRequest

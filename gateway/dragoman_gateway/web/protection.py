@@ -16,9 +16,9 @@ from dragoman_client.trace_context import REQUEST_ID
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.kernel.errors import UsageError
-from dragoman_gateway.core.access import Access
+from dragoman_gateway.access.access import Access
+from dragoman_gateway.access.record import current_record
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.web.forwarding import FORWARDED, Forwarding
 from dragoman_gateway.web.operations import PATHS as OPERATIONS

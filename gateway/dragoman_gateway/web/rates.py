@@ -6,7 +6,7 @@ concurrent requests; the unit characters is our own.
 
 from __future__ import annotations
 
-from dragoman_gateway.core.limits import MINUTE_S, LimitStatus
+from dragoman_gateway.access.limits import MINUTE_S, LimitStatus
 
 _MONTH_S = 31 * 24 * 3600
 

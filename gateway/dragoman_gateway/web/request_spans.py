@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.kernel.tracing import TRACEPARENT, TRACESTATE, Tracing, sampled_context
-from dragoman_gateway.core.record import current_record
+from dragoman_gateway.access.record import current_record
 from dragoman_gateway.web.forwarding import Networks
 from dragoman_gateway.web.operations import PATHS as OPERATIONS
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
-from dragoman_gateway.core.job_upload import JobUpload
+from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.web.body_encodings import (
     UTF_8,
     decompressed,

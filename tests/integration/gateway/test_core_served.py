@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.core.caller import ANONYMOUS
-from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.glossaries import Dictionary
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.glossaries.glossaries import Dictionary
+from dragoman_gateway.shared.gateway import Gateway
 
 from tests.conftest import REPOSITORY
 from tests.servers import WAIT_S, Served, wait_for

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.caller import Limits
-from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 
 from tests.browser import Page

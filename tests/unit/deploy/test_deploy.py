@@ -12,8 +12,8 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from dragoman_gateway.core.cache import CacheCounts
-from dragoman_gateway.core.metrics import Metrics, watch_cache
+from dragoman_gateway.shared.metrics import Metrics, watch_cache
+from dragoman_gateway.texts.cache import CacheCounts
 from dragoman_serving.service import metrics
 
 from dragoman.commands.gateway_settings import gateway_settings

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from dragoman_client.testing import FakeServer, translated
 from dragoman_gateway.application import GatewayApplication
-from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.shared.gateway import Gateway
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.keys import add_key
 
 from tests.unit.gateway.asgi import Application
-from tests.unit.gateway.core.model_server import ModelServer, translations_of
-from tests.unit.gateway.core.test_translations import until
+from tests.unit.gateway.texts.model_server import ModelServer, translations_of
+from tests.unit.gateway.texts.test_translations import until
 
 DIRECTION = {"source": "en", "target": "de"}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.store import FILE_NAME, open_database, transaction
 
 from dragoman.kernel.errors import UsageError

@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 import pytest
+from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.caller import Limits
-from dragoman_gateway.core.keys import add_key
 from jsonschema import Draft202012Validator
 
 from tests.unit.gateway.asgi import Answer, Application

@@ -10,7 +10,7 @@ import pytest
 from dragoman_client import ServerInfo
 from dragoman_gateway.chat.prompts import read_prompt
 from dragoman_gateway.chat.tasks import Model, UnknownModel, read_model
-from dragoman_gateway.core.languages import Languages, code_in
+from dragoman_gateway.texts.languages import Languages, code_in
 from hypothesis import given
 from hypothesis import strategies as st
 

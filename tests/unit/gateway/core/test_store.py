@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_gateway.access.keys import add_key, all_keys
 from dragoman_gateway.core import store as store_module
 from dragoman_gateway.core.errors import Unavailable
-from dragoman_gateway.core.keys import add_key, all_keys
 from dragoman_gateway.core.store import (
     FILE_NAME,
     VERSION,

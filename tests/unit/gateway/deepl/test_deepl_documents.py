@@ -10,9 +10,9 @@ from typing import Any, get_args
 import pytest
 from dragoman_client import InvalidRequest
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.job import Job
-from dragoman_gateway.core.job_files import State
 from dragoman_gateway.deepl import deepl_documents, deepl_storing
+from dragoman_gateway.jobs.job import Job
+from dragoman_gateway.jobs.job_files import State
 
 from tests.deepl_openapi import faults
 from tests.unit.gateway.asgi import Answer, Application

@@ -9,8 +9,8 @@ from typing import Any, cast
 from dragoman_client import Translation
 from dragoman_gateway.core.caller import ANONYMOUS
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.translations import Translations
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
+from dragoman_gateway.texts.translations import Translations
 
 OPTIONS = {"source_language": "en", "target_language": "de", "glossary_ids": ["a"]}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import pytest
-from dragoman_gateway.core.access import no_key
+from dragoman_gateway.access.access import no_key
 from dragoman_gateway.core.caller import ANONYMOUS, Caller
 from dragoman_gateway.libretranslate import libretranslate_protocol
 

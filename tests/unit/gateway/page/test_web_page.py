@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from dragoman_client import Attention as SeenAttention
 from dragoman_gateway.application import GatewayApplication
-from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.page.static_files import read_files
 from dragoman_gateway.page.web_page import page_headers
+from dragoman_gateway.shared.gateway import Gateway
 from starlette.testclient import TestClient
 
 from dragoman.drawing.page import write_page

@@ -11,10 +11,10 @@ from typing import Any
 import grpc
 import pytest
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.riva import messages, riva_server, riva_service
 from dragoman_gateway.riva.riva_server import RivaServer
 from dragoman_gateway.riva.riva_service import RivaService
+from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.request_spans import RequestSpans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from dragoman_gateway.access.keys import add_key
+from dragoman_gateway.access.shares import Bodies, Budget
 from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooManyRequests, Unavailable
-from dragoman_gateway.core.job_upload import JobUpload
-from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.core.shares import Bodies, Budget
+from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.own.bodies import options_of_form
 from dragoman_gateway.web import requests
 from dragoman_gateway.web.body_encodings import UTF_8

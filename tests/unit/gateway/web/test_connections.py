@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from dragoman_gateway.core.shares import Budget
+from dragoman_gateway.access.shares import Budget
 from dragoman_gateway.web import connections
 from dragoman_gateway.web.connections import BoundedConnection
 from starlette.responses import Response

@@ -10,7 +10,7 @@ from dragoman_gateway.core.errors import Unavailable
 from dragoman_gateway.web.events import EventResponse
 from starlette.responses import Response
 
-from tests.unit.gateway.core.test_translations import until
+from tests.unit.gateway.texts.test_translations import until
 
 KEEP_ALIVE_S = 0.02
 

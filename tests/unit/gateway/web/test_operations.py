@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.application import GatewayApplication
-from dragoman_gateway.core import server_status, translations
 from dragoman_gateway.core.errors import TooManyRequests, Unavailable
-from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.texts import server_status, translations
 from dragoman_gateway.web.forwarding import Networks
 
 from dragoman.kernel.errors import UsageError

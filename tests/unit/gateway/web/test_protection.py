@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from dragoman_gateway.access.keys import add_key
+from dragoman_gateway.access.limits import LimitStatus
 from dragoman_gateway.core.caller import Limits
-from dragoman_gateway.core.keys import add_key
-from dragoman_gateway.core.limits import LimitStatus
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.origins import Origins

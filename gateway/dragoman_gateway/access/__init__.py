@@ -1,0 +1,1 @@
+"""Who may call: keys, limits, usage, and the share of each client."""

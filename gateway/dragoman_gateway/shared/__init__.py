@@ -1,0 +1,1 @@
+"""What all protocols share, in one object, and its metrics."""

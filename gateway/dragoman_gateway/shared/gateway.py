@@ -1,0 +1,86 @@
+"""The core of the gateway: one object with the parts that all protocols share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+from dragoman_gateway.access.access import Access
+from dragoman_gateway.access.shares import Bodies
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.stalls import Stalls
+from dragoman_gateway.core.store import Store
+from dragoman_gateway.glossaries.glossaries import Glossaries
+from dragoman_gateway.jobs.jobs import Jobs
+from dragoman_gateway.shared.metrics import EngineMetrics, Metrics, watch_cache
+from dragoman_gateway.texts.readers import Readers
+from dragoman_gateway.texts.translations import Translations
+
+
+class Gateway:
+    """The parts that all protocols share; use it as a context manager.
+
+    Attributes:
+        settings: settings of the gateway.
+        store: the persistent state.
+        access: keys and limits of callers.
+        glossaries: glossaries of all callers.
+        translations: translation, scoring, language detection and languages.
+        stalls: watches the event loop.
+        readers: processes that read documents and texts with markup.
+        jobs: documents that are translated in the background.
+        bodies: limits on the bodies of all requests.
+        metrics: the gateway's metrics.
+        finishing: tasks that must end before the parts are closed.
+        stopping: whether the gateway is shutting down, and no longer ready.
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Prepare the parts.
+
+        Raises:
+            UsageError: the state folder cannot be used.
+        """
+        self.settings = settings
+        self.stopping = False
+        self.finishing: set[asyncio.Task[None]] = set()
+        self.metrics = Metrics()
+        self.bodies = Bodies(settings)
+        self.store = Store(settings.folder)
+        self.access = Access(settings, self.store)
+        self.glossaries = Glossaries(settings, self.store)
+        self.translations = Translations(settings, self.access, self.glossaries)
+        watch_cache(self.metrics, self.translations.cache_counts)
+        self.metrics.add(EngineMetrics(lambda: self.translations.engine_metrics))
+        self.stalls = Stalls()
+        self.metrics.watch(
+            "stalls",
+            "Times that the event loop did not run for a second",
+            lambda: self.stalls.number,
+            counts=True,
+        )
+        self.readers = Readers(settings)
+        self.metrics.watch(
+            "readers_ended",
+            "Processes that were ended while they read a document or text: it took too long or too "
+            "much memory, or its client left",
+            lambda: self.readers.ended,
+            counts=True,
+        )
+        self.jobs = Jobs(settings, self.access, self.translations, self.readers)
+
+    async def __aenter__(self) -> Self:
+        """Open the parts that need the event loop."""
+        await self.access.open()
+        await self.jobs.open()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the parts."""
+        if self.finishing:
+            await asyncio.wait(self.finishing)
+        await self.jobs.close()
+        await self.readers.close()
+        await self.translations.close()
+        await self.access.close()
+        self.store.close()

@@ -1,0 +1,1 @@
+"""The translation of texts for all protocols: languages, sentences, the cache, the server."""

@@ -1,0 +1,151 @@
+"""Detects source languages, and finds texts that are already in the target language.
+
+The server refuses a text that is already in the target language. The protocols of other services
+accept any mixture of texts, and return texts that need no translation unchanged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dragoman_options.refusal import Refusal
+
+from dragoman.kernel.errors import InvalidRequest
+from dragoman.kernel.language import Detected, OtherLanguage, detect_source
+from dragoman_gateway.access.limits import check_number
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.glossaries.glossaries import Glossaries
+from dragoman_gateway.texts.languages import untranslated
+from dragoman_gateway.texts.translations import Translations
+
+_Answer = TypeVar("_Answer")
+_Text = TypeVar("_Text")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The language of a text.
+
+    Attributes:
+        language: code of the language.
+        probability: probability of the detection; 1 if the request names the language.
+        is_known: False for a text without letters, which could be in any language and needs no
+            translation.
+    """
+
+    language: str
+    probability: float = 1.0
+    is_known: bool = True
+
+
+async def sources_of(
+    translations: Translations, texts: Sequence[str], named: str | None, target: str, field: str
+) -> list[Source]:
+    """Determine the languages of texts. Detection takes time, so admit the caller before.
+
+    Args:
+        translations: the gateway's translations.
+        texts: the texts to translate.
+        named: code of their language, one of the server's; None: detect the language of each text.
+        target: code of the target language.
+        field: the protocol's name of the source language, for messages.
+
+    Raises:
+        InvalidInput: a language cannot be translated into the target language.
+        TooLarge: there are too many texts.
+    """
+    check_number(texts)
+    languages = await translations.languages()
+    into = [source for source in languages.sources if target in languages.targets_of(source)]
+    if named is not None:
+        if named not in into and named != target:
+            message = f"{named} is not translated into {target}: give {', '.join(into)}"
+            raise InvalidInput(message, "language", "source_language")
+        return [Source(named)] * len(texts)
+    sources = []
+    for index, text in enumerate(texts):
+        if index % 64 == 63:
+            await asyncio.sleep(0)  # detection takes 50 us
+        if not any(map(str.isalpha, text)):
+            sources.append(Source(into[0], 0.0, is_known=False))
+            continue
+        detected = _detected(text, into, target)
+        if detected.language not in into and detected.language != target:
+            raise untranslated(f"text {index}", detected.language, target, into, field, index)
+        sources.append(Source(detected.language, detected.probability))
+    return sources
+
+
+def _detected(text: str, sources: Sequence[str], target: str) -> Detected:
+    """Detects a text's language, among these unless another one is much more probable."""
+    try:
+        return detect_source(text, sources, target)
+    except OtherLanguage as error:
+        return error.found
+    except InvalidRequest as error:
+        raise InvalidInput(*Refusal.of(error)) from error
+
+
+async def options_of_source(
+    glossaries: Glossaries,
+    caller: Caller,
+    options: Mapping[str, Any],
+    source: str,
+    target: str,
+    *,
+    is_detected: bool,
+) -> dict[str, Any]:
+    """Returns the options for a request's texts in one language.
+
+    Args:
+        glossaries: glossaries of the gateway.
+        caller: the sender of the request.
+        options: options of the request, without its languages.
+        source: code of the language of these texts.
+        target: code of the target language.
+        is_detected: whether the languages are detected. Then each language uses the glossaries
+            with a dictionary for it; otherwise each glossary must have one.
+
+    Raises:
+        NotFound: a glossary does not exist.
+    """
+    language_options = {**options, "source_language": source, "target_language": target}
+    if is_detected and (ids := options.get("glossary_ids")):
+        language_options["glossary_ids"] = await glossaries.fitting(caller, ids, (source, target))
+    return language_options
+
+
+async def translate_by_source(
+    texts: Sequence[_Text],
+    sources: Sequence[Source],
+    target: str,
+    translate: Callable[[Sequence[_Text], str], Awaitable[list[_Answer]]],
+    keep: Callable[[_Text], _Answer],
+) -> list[_Answer]:
+    """Translate texts in several languages, grouped by language.
+
+    Args:
+        texts: any number of texts.
+        sources: their languages.
+        target: code of the target language.
+        translate: translates texts of one language, whose code is the second argument.
+        keep: returns the answer for a text that needs no translation.
+
+    Returns:
+        Answers in the order of the texts.
+    """
+    answers: dict[int, _Answer] = {}
+    kinds = [source.language if source.is_known else target for source in sources]
+    for language in dict.fromkeys(kinds):
+        indices = [index for index, kind in enumerate(kinds) if kind == language]
+        these = [texts[index] for index in indices]
+        if language == target:
+            translated = [keep(text) for text in these]
+        else:
+            translated = await translate(these, language)
+        answers.update(zip(indices, translated, strict=True))
+    return [answers[index] for index in range(len(texts))]

@@ -1,0 +1,115 @@
+"""Office documents that are translated in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from dragoman_gateway.core.caller import ANONYMOUS
+from dragoman_gateway.core.errors import InvalidInput
+
+from tests.unit.gateway.jobs.test_jobs import Office, run, wanted
+from tests.unit.gateway.texts.model_server import ModelServer
+from tests.unit.gateway.texts.test_translations import until
+
+_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml."
+
+
+def document(paragraphs: list[str], footnotes: list[str]) -> bytes:
+    """A DOCX with a picture."""
+    parts = {"document": "document.main", "footnotes": "footnotes"}
+    types = "".join(
+        f'<Override PartName="/word/{name}.xml" ContentType="{_TYPE}{kind}+xml"/>'
+        for name, kind in parts.items()
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("[Content_Types].xml", f"<Types>{types}</Types>")
+        for name, texts in (("document", paragraphs), ("footnotes", footnotes)):
+            body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in texts)
+            opened.writestr(f"word/{name}.xml", f'<w:{name} xmlns:w="{_W}">{body}</w:{name}>')
+        opened.writestr("word/media/image1.png", bytes(range(256)) * 100)
+    return file.getvalue()
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as opened:
+        assert opened.testzip() is None
+        return {info.filename: opened.read(info) for info in opened.infolist()}
+
+
+def texts(content: bytes) -> list[str]:
+    return re.findall(r"<w:t[^>]*>([^<]*)", content.decode())
+
+
+def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
+    paragraphs = [f"This is the paragraph {number} of all." for number in range(900)]
+    notes = [f"This is the footnote {number}." for number in range(300)]
+    source = document(paragraphs, notes)
+    server = ModelServer()
+    ids: list[str] = []
+
+    async def begin(office: Office) -> None:
+        job = await office.submit(source, name="a.docx")
+        ids.append(job.id)
+        assert job.characters == sum(map(len, paragraphs + notes))
+        await until(lambda: len(server.asked) >= 3)
+        server.let_go.clear()
+        await asyncio.sleep(0.05)
+        assert 0 < (await office.jobs.get(ANONYMOUS, job.id)).done < 1
+
+    async def go_on(office: Office) -> None:
+        server.asked.clear()
+        parts = members(await office.result(await office.jobs.get(ANONYMOUS, ids[0])))
+        assert 0 < len(server.texts) < len(paragraphs + notes)
+        for name, expected in (("document", paragraphs), ("footnotes", notes)):
+            said = [await wanted(text) for text in expected]
+            assert texts(parts[f"word/{name}.xml"]) == said
+        before = members(source)
+        assert list(parts) == list(before)
+        assert parts["word/media/image1.png"] == before["word/media/image1.png"]
+        assert {path.name for path in (tmp_path / "documents" / ids[0]).iterdir()} == {
+            *("job.json", "result", "source"),
+        }
+
+    run(begin, tmp_path, server)
+    server.let_go = asyncio.Event()
+    server.let_go.set()
+    run(go_on, tmp_path, server)
+
+
+@pytest.mark.parametrize("paragraphs", [[], ["12"], ["Hello."]])
+def test_small_packages(paragraphs: list[str]) -> None:
+    source = document(paragraphs, [])
+
+    async def work(office: Office) -> None:
+        content = await office.result(await office.submit(source, name="a.docx"))
+        if paragraphs == ["Hello."]:
+            assert texts(members(content)["word/document.xml"]) == [await wanted("Hello.")]
+        else:
+            assert content == source
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04", r"^the document is not valid DOCX: a damaged or incomplete ZIP archive"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "soffice --convert-to docx"),
+        (b"Hello.", "not a ZIP archive"),
+        (document(["Hello."], [])[:-40], "damaged or incomplete"),
+    ],
+)
+def test_what_is_no_package_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    async def work(office: Office) -> None:
+        with pytest.raises(InvalidInput, match=message):
+            await office.submit(content, name="a.docx")
+        assert not list((tmp_path / "documents").iterdir())
+
+    run(work, tmp_path)
