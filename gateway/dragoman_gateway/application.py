@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman_gateway.agents.agent_protocol import AgentProtocol
-from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
-from dragoman_gateway.extensions.extension_protocol import ExtensionProtocol
-from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
-from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_gateway.page.web_page import PageProtocol
+from dragoman_gateway.protocols.agents.agent_protocol import AgentProtocol
+from dragoman_gateway.protocols.chat.chat_protocol import ChatProtocol
+from dragoman_gateway.protocols.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.protocols.extensions.extension_protocol import ExtensionProtocol
+from dragoman_gateway.protocols.libretranslate.libretranslate_protocol import LibreTranslateProtocol
+from dragoman_gateway.protocols.own.protocol import OwnProtocol
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage

@@ -20,7 +20,7 @@ from dragoman.kernel.tracing import TraceOptions, Tracing
 from dragoman_gateway.access.shares import Budget
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.riva.riva_server import RivaServer
+from dragoman_gateway.protocols.riva.riva_server import RivaServer
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.connections import BoundedConnection

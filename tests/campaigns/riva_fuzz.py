@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import grpc
-from dragoman_gateway.riva import messages
+from dragoman_gateway.protocols.riva import messages
 
 from tests.campaigns import grpc_damage, http2
 from tests.campaigns.fuzzing import Ended, fuzz

@@ -21,7 +21,7 @@ from random import Random
 
 from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
-from dragoman_gateway.riva import messages
+from dragoman_gateway.protocols.riva import messages
 
 from tests.campaigns import http2, load
 from tests.campaigns.gateway_fuzz import TEXT, TRANSLATION

@@ -26,13 +26,13 @@ from dragoman_client.office.formulas import Quoted
 from dragoman_client.office.package_reader import PackageReader
 from dragoman_client.office.run_profiles import WORD
 from dragoman_client.office.runs import RunReader
-from dragoman_gateway.chat.prompts import read_prompt
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.glossaries.term_index import TermIndex
-from dragoman_gateway.own.bodies import _unknown
-from dragoman_gateway.own.shapes import TranslateRequest
+from dragoman_gateway.protocols.chat.prompts import read_prompt
+from dragoman_gateway.protocols.own.bodies import _unknown
+from dragoman_gateway.protocols.own.shapes import TranslateRequest
+from dragoman_gateway.protocols.riva.phrases import read_phrases, take_marks
 from dragoman_gateway.reader.marked import TextForm, excerpt_of
-from dragoman_gateway.riva.phrases import read_phrases, take_marks
 from dragoman_gateway.texts.languages import code_in
 from dragoman_gateway.texts.segmentation import split
 from dragoman_gateway.web.body_encodings import UTF_8, encoding_of

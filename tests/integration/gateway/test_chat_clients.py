@@ -16,7 +16,7 @@ from openai import AsyncOpenAI, OpenAI
 from tests.gateways import RunningGateway, StartGateway
 from tests.integration.gateway.test_keys_served import keys, wait_for_status
 from tests.servers import WAIT_S, Served
-from tests.unit.gateway.chat import prompts
+from tests.unit.gateway.protocols.chat import prompts
 
 ENGLISH, GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 

