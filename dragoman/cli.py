@@ -45,8 +45,8 @@ _OTHER_NAMES = {"--host": "address"}
 _OF_EXTRAS = {
     *("torch", "tensorboard", "sacrebleu", "safetensors", "fasttext", "google"),  # protobuf
     *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
-    *("dragoman_client", "dragoman_options", "dragoman_load_test", "tritonclient", "grpc"),
-    *("aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
+    *("dragoman_client", "dragoman_documents", "dragoman_options", "dragoman_load_test"),
+    *("tritonclient", "grpc", "aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
     *("httptools", "msgspec", "multipart", "python_multipart", "redis"),
     *("starlette", "uvicorn", "uvloop", "pyarrow", "ray", "turbohtml", "yaml"),
 }

@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[1]
 _PROJECTS = {"dragoman": REPOSITORY, "dragoman-client": REPOSITORY / "client"}
 _OF_PROJECT = {"dragoman", "dragoman_training", "dragoman_export", "dragoman_gateway"}
 _OF_PROJECT |= {"dragoman_serving"}
-_OF_CLIENT = {"dragoman_client", "dragoman_options", "dragoman_load_test"}
+_OF_CLIENT = {"dragoman_client", "dragoman_documents", "dragoman_options", "dragoman_load_test"}
 
 
 def distributions(name: str, extras: Iterable[str], visited: set[tuple[str, ...]]) -> set[str]:

@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 from document_trees import Change, html_texts, html_tree, ordered, unordered, xml_tree
-from dragoman_client.markup import android_strings, html_profile
-from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.segments import Raw, Segment
-from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_documents.markup import android_strings, html_profile
+from dragoman_documents.markup.html_reader import HtmlReader
+from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.markup.xml_reader import XmlReader
 from hypothesis import strategies as st
 from translated_documents import (
     SWAPPED,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.segments import Segment
-from dragoman_client.markup.xml_profiles import BY_NAME
-from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_documents.markup.html_reader import HtmlReader
+from dragoman_documents.markup.segments import Segment
+from dragoman_documents.markup.xml_profiles import BY_NAME
+from dragoman_documents.markup.xml_reader import XmlReader
 from translated_documents import identity, read, texts, written
 
 

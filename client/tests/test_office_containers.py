@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from dragoman_client.document_translation import parts_of
 from dragoman_client.file_formats import Reading, open_reader
-from dragoman_client.office.container import Container, frame
+from dragoman_documents.office.container import Container, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from office_documents import archive, docx, heads, members, paragraph, run, translated

@@ -9,9 +9,9 @@ from typing import Any
 
 from dragoman_client.document_translation import read_text
 from dragoman_client.file_formats import Reader
-from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.xml_profiles import TEXT
-from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_documents.markup.html_reader import HtmlReader
+from dragoman_documents.markup.xml_profiles import TEXT
+from dragoman_documents.markup.xml_reader import XmlReader
 from dragoman_options.table import OPTIONS
 from dragoman_training.run.evaluation import measure
 

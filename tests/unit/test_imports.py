@@ -18,8 +18,8 @@ from tests.conftest import REPOSITORY
 ROOTS = ("client/src", "export", "gateway", "serving", "training", ".")
 """Folders that contain the packages."""
 PACKAGES = (
-    *("dragoman", "dragoman_client", "dragoman_export", "dragoman_gateway", "dragoman_load_test"),
-    *("dragoman_options", "dragoman_serving", "dragoman_training", "lab"),
+    *("dragoman", "dragoman_client", "dragoman_documents", "dragoman_export", "dragoman_gateway"),
+    *("dragoman_load_test", "dragoman_options", "dragoman_serving", "dragoman_training", "lab"),
 )
 EVERYTHING = "everything"
 

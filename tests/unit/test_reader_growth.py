@@ -19,13 +19,13 @@ from dragoman_client.document_translation import read_text
 from dragoman_client.documents import Document
 from dragoman_client.file_formats import READABLE, Reading, format_of, open_reader
 from dragoman_client.glossary_files import parse_glossary
-from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.xml_profiles import GENERIC
-from dragoman_client.markup.xml_reader import XmlReader
-from dragoman_client.office.formulas import Quoted
-from dragoman_client.office.package_reader import PackageReader
-from dragoman_client.office.run_profiles import WORD
-from dragoman_client.office.runs import RunReader
+from dragoman_documents.markup.html_reader import HtmlReader
+from dragoman_documents.markup.xml_profiles import GENERIC
+from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.office.formulas import Quoted
+from dragoman_documents.office.package_reader import PackageReader
+from dragoman_documents.office.run_profiles import WORD
+from dragoman_documents.office.runs import RunReader
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.glossaries.term_index import TermIndex
 from dragoman_gateway.protocols.chat.prompts import read_prompt

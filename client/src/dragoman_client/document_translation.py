@@ -12,6 +12,9 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import BinaryIO, Self
 
+from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.office.container import Container, MemberBegin, frame
+from dragoman_documents.office.package_reader import PackageReader
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 
@@ -20,9 +23,6 @@ from dragoman_client.compressed_files import HEAD_BYTES
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.file_formats import Reader, check_archive, check_text
 from dragoman_client.isolation import isolate
-from dragoman_client.markup.segments import Raw, Segment
-from dragoman_client.office.container import Container, MemberBegin, frame
-from dragoman_client.office.package_reader import PackageReader
 from dragoman_client.pools import ThreadPool, in_order
 
 _LOG = logging.getLogger(__name__)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, Literal, Protocol, Self
 
+from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.office.package_reader import PackageReader
+from dragoman_documents.office.packages import PackageName
+
 from dragoman_client.compressed_files import compression_of
-from dragoman_client.markup.segments import Raw, Segment
-from dragoman_client.office.package_reader import PackageReader
-from dragoman_client.office.packages import PackageName
 
 FormatName = Literal[
     "html",
@@ -85,13 +86,13 @@ class Reading:
 
 
 def _open_html(reading: Reading) -> Reader:
-    from dragoman_client.markup.html_reader import HtmlReader
+    from dragoman_documents.markup.html_reader import HtmlReader
 
     return HtmlReader(source_language=reading.source_language)
 
 
 def _open_xml(reading: Reading) -> Reader:
-    from dragoman_client.markup.xml_reader import XmlReader
+    from dragoman_documents.markup.xml_reader import XmlReader
 
     return XmlReader(
         source_language=reading.source_language, target_language=reading.target_language
@@ -99,55 +100,55 @@ def _open_xml(reading: Reading) -> Reader:
 
 
 def _open_srt(_reading: Reading) -> Reader:
-    from dragoman_client.text_files.subtitle_reader import SubtitleReader
+    from dragoman_documents.text_files.subtitle_reader import SubtitleReader
 
     return SubtitleReader(is_vtt=False)
 
 
 def _open_vtt(_reading: Reading) -> Reader:
-    from dragoman_client.text_files.subtitle_reader import SubtitleReader
+    from dragoman_documents.text_files.subtitle_reader import SubtitleReader
 
     return SubtitleReader(is_vtt=True)
 
 
 def _open_markdown(reading: Reading) -> Reader:
-    from dragoman_client.markdown.markdown_reader import MarkdownReader
+    from dragoman_documents.markdown.markdown_reader import MarkdownReader
 
     return MarkdownReader(reading.source_language)
 
 
 def _open_po(reading: Reading) -> Reader:
-    from dragoman_client.localisation.po_reader import PoReader
+    from dragoman_documents.localisation.po_reader import PoReader
 
     return PoReader(reading.target_language)
 
 
 def _open_json(reading: Reading) -> Reader:
-    from dragoman_client.localisation.json_reader import JsonReader
+    from dragoman_documents.localisation.json_reader import JsonReader
 
     return JsonReader(reading.target_language)
 
 
 def _open_properties(_reading: Reading) -> Reader:
-    from dragoman_client.localisation.properties_reader import PropertiesReader
+    from dragoman_documents.localisation.properties_reader import PropertiesReader
 
     return PropertiesReader()
 
 
 def _open_strings(_reading: Reading) -> Reader:
-    from dragoman_client.localisation.apple_strings_reader import AppleStringsReader
+    from dragoman_documents.localisation.apple_strings_reader import AppleStringsReader
 
     return AppleStringsReader()
 
 
 def _open_table(reading: Reading) -> Reader:
-    from dragoman_client.localisation.table_reader import TableReader
+    from dragoman_documents.localisation.table_reader import TableReader
 
     return TableReader(reading.columns)
 
 
 def _open_yaml(_reading: Reading) -> Reader:
-    from dragoman_client.localisation.yaml_reader import YamlReader
+    from dragoman_documents.localisation.yaml_reader import YamlReader
 
     return YamlReader()
 

@@ -22,7 +22,7 @@ from dragoman_client.file_formats import (
     format_of,
     open_reader,
 )
-from dragoman_client.office.container import Container
+from dragoman_documents.office.container import Container
 from dragoman_options.markup import Markup
 
 DocumentFormat = Literal["text", FormatName]

@@ -9,9 +9,9 @@ from typing import Final, Literal, get_args
 from dragoman_client import Translation
 from dragoman_client.document_translation import Excerpt, read_text
 from dragoman_client.file_formats import Reader
-from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.xml_profiles import TEXT
-from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_documents.markup.html_reader import HtmlReader
+from dragoman_documents.markup.xml_profiles import TEXT
+from dragoman_documents.markup.xml_reader import XmlReader
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.refusal import WrongValue
 

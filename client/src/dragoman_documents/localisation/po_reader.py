@@ -1,0 +1,220 @@
+"""Reads gettext PO files; translations are written into the entries that have none.
+
+Source: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from dragoman_options.markup import Markup, PlacedCodes
+
+from dragoman_documents.localisation.plural_forms import plural_forms
+from dragoman_documents.markup.encodings import codec_name
+from dragoman_documents.markup.segments import Raw, Segment, Spelling
+from dragoman_documents.text_files.text_reader import TextReader
+
+_CHARSET = re.compile(rb"\bcharset=([\w.:-]{1,40})")
+_HEADER_BYTES: Final = 1 << 13
+_PLURALS = re.compile(r"\bnplurals *= *([1-6])")
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_STRING = re.compile(
+    r'[ \t]*+(msgctxt|msgid_plural|msgid|msgstr(?:\[\d\])?|)[ \t]*+"((?:[^"\\]|\\.)*+)"\s*+$'
+)
+_ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)")
+_ESCAPES: Final = dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True))
+_WRITTEN: Final = str.maketrans(
+    {value: f"\\{name}" for name, value in _ESCAPES.items()} | {'"': '\\"', "\\": "\\\\"}
+)
+_WIDTH: Final = 77
+_PARTS: Final = re.compile(rf".{{1,{_WIDTH}}}$|.{{0,{_WIDTH - 1}}} |[^ ]+ *")
+
+
+class _Line(NamedTuple):
+    """A line of an entry.
+
+    Attributes:
+        begin: where it begins.
+        end: where it ends, with its line end.
+        keyword: its keyword, or nothing if it continues a string or is a comment.
+        written: the string with its escapes; None: a comment.
+    """
+
+    begin: int
+    end: int
+    keyword: str
+    written: str | None
+
+
+@dataclass(frozen=True)
+class PoText(Segment):
+    """A message without a translation.
+
+    Attributes:
+        before: what is written before its translation, such as the message.
+        forms: the keywords that get the translation.
+    """
+
+    before: str = ""
+    forms: tuple[str, ...] = ()
+
+    def write(
+        self, translation: str, _placed: PlacedCodes, _attributes: Sequence[bytes] | None = None
+    ) -> bytes:
+        """See `Segment`; `msgfmt` wants the same line feeds at both ends as in the message."""
+        if not translation.strip() or translation == self.text:
+            return self.original
+        core = self.text.strip()
+        text = self.text.replace(core, translation.strip().replace("\0", ""), 1)
+        strings = (f"{form} {_wrapped(text, len(form) + 3)}\n" for form in self.forms)
+        written = self.before + "".join(strings).replace("\n", self.line_end)
+        return self.spelling.write(written)
+
+
+class PoReader(TextReader):
+    """Reads a file; see `Reader`."""
+
+    def __init__(self, target_language: str | None) -> None:
+        """Start before the first chunk.
+
+        Args:
+            target_language: language of the translations, for the number of their plural forms if
+                the header does not say it.
+        """
+        super().__init__()
+        self._plurals = plural_forms(target_language or "")
+
+    def encoding_of(self, content: bytes) -> str:
+        """Returns the encoding that the header names."""
+        charset = _CHARSET.search(content, 0, _HEADER_BYTES)
+        return (charset and codec_name(charset[1].decode("ascii"))) or "utf-8"
+
+    def parts(self, text: str, encoding: str) -> Iterator[Raw | Segment]:
+        """See `TextReader`."""
+        spelling = Spelling(encoding, str, lambda written: written.encode(encoding, "replace"))
+        position = 0
+        for lines in _entries(text):
+            yield Raw(spelling.raw(text[position : lines[0].begin]))
+            yield from self._entry(text, lines, spelling)
+            position = lines[-1].end
+        yield Raw(spelling.raw(text[position:]))
+
+    def _entry(self, text: str, lines: list[_Line], spelling: Spelling) -> Iterator[Raw | Segment]:
+        strings: dict[str, list[str]] = {}
+        begins: dict[str, int] = {}
+        keyword = ""
+        for line in lines:
+            keyword = line.keyword or keyword
+            if line.written is not None:
+                begins.setdefault(keyword, line.begin)
+                strings.setdefault(keyword, []).append(line.written)
+        values = {keyword: _read("".join(several)) for keyword, several in strings.items()}
+        begin, end = lines[0].begin, lines[-1].end
+        message, plural = values.get("msgid", ""), values.get("msgid_plural")
+        translations = [value for key, value in values.items() if key.startswith("msgstr")]
+        if not message and (number := _PLURALS.search("".join(translations))):
+            self._plurals = int(number[1])
+        texts = self._texts(message, plural)
+        has_letters = all(any(map(str.isalpha, text)) for text, _ in texts)
+        if not (message and has_letters and translations) or any(translations):
+            yield Raw(spelling.raw(text[begin:end]))
+            return
+        first = next(at for key, at in begins.items() if key.startswith("msgstr"))
+        line_end = "\r\n" if text[:end].endswith("\r\n") else "\n"
+        flags = [
+            line for line in lines if line.written is None and text.startswith("#,", line.begin)
+        ]
+        marked = next(
+            line.begin
+            for line in flags or lines
+            if line.written is not None or line in flags or text.startswith("#|", line.begin)
+        )
+        rest = text[marked + 2 * bool(flags) : first]
+        before = f"#, fuzzy,{rest}" if flags else f"#, fuzzy{line_end}{rest}"
+        yield Raw(spelling.raw(text[begin:marked]))
+        for index, (source, forms) in enumerate(texts):
+            last = begins.get("msgstr[1]", end) if index + 1 < len(texts) else end
+            yield PoText(
+                source,
+                Markup(),
+                spelling.raw(text[marked:last]),
+                spelling,
+                before="" if index else before,
+                forms=forms,
+                line_end=line_end,
+            )
+            marked = last
+
+    def _texts(self, message: str, plural: str | None) -> list[tuple[str, tuple[str, ...]]]:
+        """Returns the texts of a message, each with the keywords of its translation."""
+        if plural is None:
+            return [(message, ("msgstr",))]
+        keywords = tuple(f"msgstr[{number}]" for number in range(self._plurals))
+        if len(keywords) == 1:
+            return [(plural, keywords)]
+        return [(message, keywords[:1]), (plural, keywords[1:])]
+
+
+def _entries(text: str) -> Iterator[list[_Line]]:
+    """Yields the lines of each entry, with its comments.
+
+    Raises:
+        ValueError: a line is none of PO.
+    """
+    entry: list[_Line] = []
+    has_translation = False
+    for number, match in enumerate(_LINE.finditer(text), start=1):
+        written = match[0]
+        string = _STRING.match(written)
+        is_comment = written.lstrip().startswith("#")
+        if string is None and not is_comment and written.strip():
+            raise ValueError(f"line {number}: {written.strip()[:40]!r} is not of a PO file")
+        begins_entry = string is None or string[1] in ("msgid", "msgctxt")
+        if has_translation and begins_entry:
+            yield entry
+            entry, has_translation = [], False
+        if string:
+            if not (string[1] or (entry and entry[-1].written is not None)):
+                raise ValueError(f"line {number}: a string without a keyword")
+            has_translation = has_translation or string[1].startswith("msgstr")
+            entry.append(_Line(match.start(), match.end(), string[1], string[2]))
+        elif is_comment and not written.lstrip().startswith("#~"):
+            entry.append(_Line(match.start(), match.end(), "", None))
+        else:
+            entry = []
+    if has_translation:
+        yield entry
+
+
+def _read(written: str) -> str:
+    return _ESCAPE.sub(_unescaped, written)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    if code[0] in "01234567":
+        return chr(int(code, 8) & 0xFF)
+    if code[0] == "x" and len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _ESCAPES.get(code, code)
+
+
+def _wrapped(text: str, used: int) -> str:
+    """Returns a string in quotes, wrapped as gettext does.
+
+    Args:
+        text: the string.
+        used: number of characters before it in its line, and of the quotes.
+    """
+    written = text.translate(_WRITTEN)
+    is_one_line = "\\n" not in written[:-2] and len(written) + used <= _WIDTH + 3
+    if is_one_line:
+        return f'"{written}"'
+    paragraphs = written.replace("\\\\", "\0").replace("\\n", "\\n\n").split("\n")
+    lines = (
+        line for paragraph in paragraphs for line in _PARTS.findall(paragraph.replace("\0", "\\\\"))
+    )
+    return "\n".join(f'"{line}"' for line in ["", *lines])

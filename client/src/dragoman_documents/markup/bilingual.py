@@ -1,0 +1,509 @@
+"""Bilingual files: XLIFF 1.2 and 2.x, Qt ts and TMX. Translations are added beside the sources.
+
+A unit is read as a whole. Its translation is written with the tags of its source. A unit that
+already has a translation, or must not be translated, is not changed.
+
+Source: XLIFF 1.2 and 2.1 (OASIS), https://doc.qt.io/qt-6/linguist-ts-file-format.html, TMX 1.4b.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+from dragoman_documents.markup.its_rules import local_name
+from dragoman_documents.markup.languages import (
+    DocumentLanguages,
+    is_same_language,
+    names_language,
+)
+from dragoman_documents.markup.outline import Item
+from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.markup.xml_profiles import (
+    LINE_BREAK_TAG,
+    PLACEHOLDERS,
+    Pair,
+    Rule,
+    XmlProfile,
+    roles,
+)
+from dragoman_documents.markup.xml_roles import XmlRoles
+from dragoman_documents.markup.xml_segmenter import XmlSegmenter
+from dragoman_documents.markup.xml_spelling import ATTRIBUTE
+from dragoman_documents.markup.xml_tokens import XmlToken
+
+MOST_UNIT_BYTES = 1 << 24
+"""A longer unit is refused, because it is held in memory."""
+
+_TAG_END = re.compile(r"(?<!\s)\s*+/?>$")
+
+
+@dataclass(frozen=True)
+class UnitForm:
+    """A format with units, each with a source and an optional translation.
+
+    Attributes:
+        profile: profile of the content of a source.
+        unit: name of the element with a source and its translation.
+        sources: names of source elements; the first one in a unit is read.
+        target: name of the element of the translation.
+        slots: name of elements in the target that each have a translation.
+        language: element and attribute that name the target language.
+        replaced: attribute values of unit or target that mark a translation as missing.
+        closed: attribute values of a unit that must not be changed.
+        unit_attributes: attributes set on a unit that gets a translation; None: removed.
+        target_attributes: attributes set on the translation.
+    """
+
+    profile: XmlProfile
+    unit: str
+    sources: tuple[str, ...]
+    target: str
+    language: tuple[str, str]
+    slots: str = ""
+    replaced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unit_attributes: Mapping[str, str | None] = field(default_factory=dict)
+    target_attributes: Mapping[str, str | None] = field(default_factory=dict)
+
+
+XLIFF_1 = UnitForm(
+    XmlProfile(
+        roles=roles(text="source seg-source", inline="g mrk", opaque="x bx ex bpt ept ph it"),
+        otherwise="block",
+        rules=(
+            Rule("x", "ctype", re.compile("lb"), "break"),
+            Rule("ph", "ctype", re.compile("lb"), "break"),
+            Rule("x", "equiv-text", LINE_BREAK_TAG, "break"),
+            Rule("mrk", "mtype", re.compile("protected"), "keep"),
+            Rule("mrk", "mtype", re.compile("seg"), "block"),
+        ),
+        pairs={
+            "bx": Pair("x", ("rid", "id"), True),
+            "ex": Pair("x", ("rid", "id"), False),
+            "bpt": Pair("pt", ("rid", "id"), True),
+            "ept": Pair("pt", ("rid", "id"), False),
+        },
+        subflows=frozenset({"sub"}),
+        preserving=frozenset({"source", "seg-source"}),
+        keep=PLACEHOLDERS,
+        has_tags_as_text=True,
+    ),
+    unit="trans-unit",
+    sources=("seg-source", "source"),
+    target="target",
+    language=("file", "target-language"),
+    replaced={"state": frozenset({"new", "needs-translation"})},
+    closed={"approved": frozenset({"yes"}), "state": frozenset({"final", "signed-off"})},
+    target_attributes={"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
+)
+
+XLIFF_2 = UnitForm(
+    XmlProfile(
+        roles=roles(text="source", inline="pc mrk", opaque="ph sc ec sm em cp"),
+        otherwise="block",
+        rules=(
+            Rule("ph", "subType", re.compile("xlf:lb"), "break"),
+            Rule("ph", "equiv", re.compile("LINE_BREAK"), "break"),  # of Angular
+            Rule("ph", "disp", LINE_BREAK_TAG, "break"),
+        ),
+        pairs={
+            "sc": Pair("c", ("id",), True),
+            "ec": Pair("c", ("startRef",), False),
+            "sm": Pair("m", ("id",), True),
+            "em": Pair("m", ("startRef",), False),
+        },
+        keep=PLACEHOLDERS,
+    ),
+    unit="segment",
+    sources=("source",),
+    target="target",
+    language=("xliff", "trgLang"),
+    replaced={"state": frozenset({"initial"})},
+    closed={"state": frozenset({"reviewed", "final"})},
+    unit_attributes={"state": "translated", "subState": "dragoman:machine-translation"},
+)
+
+QT = UnitForm(
+    XmlProfile(
+        roles=roles(text="source", opaque="byte"),
+        otherwise="block",
+        preserving=frozenset({"source"}),
+        keep=PLACEHOLDERS,
+        has_tags_as_text=True,
+    ),
+    unit="message",
+    sources=("source",),
+    target="translation",
+    language=("TS", "language"),
+    slots="numerusform",
+    closed={"type": frozenset({"vanished", "obsolete"})},
+    target_attributes={"type": "unfinished"},
+)
+
+TMX = UnitForm(
+    XmlProfile(
+        roles=roles(text="seg", inline="hi", opaque="bpt ept ph it ut"),
+        otherwise="block",
+        rules=(Rule("ph", "type", re.compile("lb"), "break"),),
+        pairs={"bpt": Pair("pt", ("i",), True), "ept": Pair("pt", ("i",), False)},
+        subflows=frozenset({"sub"}),
+    ),
+    unit="tu",
+    sources=("seg",),
+    target="tuv",
+    language=("tuv", "xml:lang"),
+)
+
+
+def form_of(root: XmlToken) -> UnitForm | None:
+    """Returns the format of a document by its root element; None: it is not bilingual."""
+    name = root.name.rpartition(":")[2]
+    if name == "xliff":
+        return XLIFF_1 if root.attributes.get("version", "").startswith("1.") else XLIFF_2
+    return {"TS": QT, "tmx": TMX}.get(name)
+
+
+class _Places(NamedTuple):
+    """Indices of a unit's items; an end index follows the end tag.
+
+    Attributes:
+        source: the element to translate.
+        targets: the elements that get the translation; empty if a target must be created.
+        target: the element that contains them.
+        behind: where to insert a new target.
+        indent: white space before a new target.
+    """
+
+    source: tuple[int, int]
+    target: tuple[int, int] | None
+    targets: tuple[tuple[int, int], ...]
+    behind: int
+    indent: bytes
+
+
+class UnitReader:
+    """Reads units from items."""
+
+    def __init__(
+        self, form: UnitForm, encoding: str, target_language: str | None, overwrites: bool
+    ) -> None:
+        """Start before the first item.
+
+        Args:
+            form: format of the document.
+            encoding: encoding of the document.
+            target_language: language of the translations; "und" is any.
+            overwrites: whether to replace existing translations.
+
+        Raises:
+            ValueError: there is no target language.
+        """
+        if not target_language:
+            raise ValueError(
+                "the file is bilingual: give its target language, as target_language or "
+                "--target-language"
+            )
+        self._form, self._encoding = form, encoding
+        self._language, self._overwrites = target_language, overwrites
+        self._roles = XmlRoles(form.profile, DocumentLanguages())
+        self._unit: list[Item] = []
+        self._unit_bytes = 0
+        self._depth = 0
+        self._protecting: set[str] = set()
+        """Ids of the open markers of untranslated text."""
+        self._source_language = ""
+        self._is_wanted = True
+        """Whether the translations at this place are in the target language."""
+        self._languages: dict[str, bool] = {}
+        """Target languages that the document declares, and whether each is the requested one."""
+        self._out: list[Raw | Segment] = []
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about ITS rules."""
+        return self._roles.warnings
+
+    def add(self, token: XmlToken) -> None:
+        """Read the next token.
+
+        Raises:
+            ValueError: a unit is too long.
+        """
+        item = self._roles.item(token)
+        name = _local(token)
+        if token.kind == "start":
+            if self._unit or name == self._form.unit:
+                self._depth += 1
+            elif name == "unit":
+                self._protecting.clear()
+            elif name == "header":
+                self._source_language = token.attributes.get("srclang", "")
+        if not self._depth:
+            self._out.append(Raw(self._with_language(token, name)))
+            return
+        self._unit.append(item)
+        self._unit_bytes += len(token.raw)
+        if self._unit_bytes > MOST_UNIT_BYTES:
+            raise ValueError(f"a {self._form.unit} of more than {MOST_UNIT_BYTES} bytes")
+        if token.kind == "end":
+            self._depth -= 1
+            if not self._depth:
+                self._out += self._written(self._unit)
+                self._unit, self._unit_bytes = [], 0
+
+    def take(self) -> list[Raw | Segment]:
+        """Remove and return the complete parts."""
+        out, self._out = self._out, []
+        return out
+
+    def finish(self) -> list[Raw | Segment]:
+        """Returns the remaining parts.
+
+        Raises:
+            ValueError: no translations of the document are in the target language.
+        """
+        if self._languages and not any(self._languages.values()):
+            named = " and ".join(map(repr, self._languages))
+            raise ValueError(
+                f"its translations are in {named}, not {self._language!r}: "
+                f"give that target language, or change {self._form.language[1]}"
+            )
+        return self.take()
+
+    def _with_language(self, token: XmlToken, name: str) -> bytes:
+        element, attribute = self._form.language
+        if token.kind != "start" or name != element:
+            return token.raw
+        named = token.attributes.get(attribute, "")
+        is_any = not named or not names_language(self._language)
+        self._is_wanted = is_any or is_same_language(named, self._language)
+        self._languages[named] = self._is_wanted
+        if attribute in token.attributes:
+            return token.raw
+        return self._tag(token, {attribute: self._language})
+
+    def _written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
+        """Yield a unit, with a translation added if it lacks one."""
+        raws = [Raw(item.token.raw) for item in unit]
+        places = self._places(unit)
+        content = self._content(unit, places.source) if places else []
+        if places is None or not content or self._is_done(unit, places):
+            yield from raws
+            return
+        form = self._form
+        raws[0] = Raw(self._tag(unit[0].token, form.unit_attributes))
+        if places.target is None:
+            yield from raws[: places.behind]
+            yield Raw(places.indent)
+            yield from self._new_target(unit[places.source[0]].token, content)
+            yield from raws[places.behind :]
+            return
+        start = places.target[0]
+        if places.targets != (places.target,):
+            raws[start] = Raw(self._tag(unit[start].token, form.target_attributes))
+        position = 0
+        for begin, end in places.targets:
+            is_target = begin == start
+            yield from raws[position:begin]
+            attributes = form.target_attributes if is_target else {}
+            tag = self._tag(unit[begin].token, attributes, is_empty=False)
+            yield Raw(tag)
+            yield from content
+            yield raws[end - 1] if raws[end - 1].content else Raw(self._end_tag(unit[begin].token))
+            position = end
+        yield from raws[position:]
+
+    def _is_done(self, unit: list[Item], places: _Places) -> bool:
+        """Whether a unit must not be changed."""
+        if not (self._is_wanted and unit[places.source[0]].is_translated):
+            return True
+        known = dict(unit[0].token.attributes)
+        has_text = False
+        if places.target is not None:
+            begin, end = places.target
+            known |= unit[begin].token.attributes
+            has_text = any(
+                item.has_text or (item.token.kind == "start" and _local(item.token) not in _HOLDING)
+                for item in unit[begin + 1 : end - 1]
+            )
+        if self._overwrites:
+            return False
+        if _is_among(known, self._form.closed):
+            return True
+        return has_text and not _is_among(known, self._form.replaced)
+
+    def _content(self, unit: list[Item], source: tuple[int, int]) -> list[Raw | Segment]:
+        """Returns the content of a translation."""
+        begin, end = source
+        profile = replace(self._form.profile, preserves=unit[begin].preserves)
+        segmenter = XmlSegmenter(profile, self._encoding)
+        for item in _with_kept_elements(unit[begin + 1 : end - 1]):
+            self._follow_markers(item)
+            segmenter.add(item._replace(is_translated=False) if self._protecting else item)
+        return segmenter.finish()
+
+    def _follow_markers(self, item: Item) -> None:
+        token = item.token
+        if _begins_protection(token) and item.role != "keep":
+            self._protecting.add(token.attributes.get("id", ""))
+        elif token.kind == "start" and _local(token) == "em":
+            self._protecting.discard(token.attributes.get("startRef", ""))
+
+    def _places(self, unit: list[Item]) -> _Places | None:
+        """Locate source and target; None: there is nothing to translate, or no target for it."""
+        if self._form is TMX:
+            return self._places_of_languages(unit)
+        children = list(_children(unit))
+        named = {_local(unit[begin].token): (begin, end) for begin, end in reversed(children)}
+        source = next((named[name] for name in self._form.sources if name in named), None)
+        if source is None:
+            return None
+        target = named.get(self._form.target)
+        indent = _indent(unit, source[0])
+        if target is None:
+            return _Places(source, None, (), source[1], indent)
+        targets: tuple[tuple[int, int], ...] = (target,)
+        if unit[0].token.attributes.get("numerus") == "yes":
+            begin, end = target
+            inner = [(begin + start, begin + stop) for start, stop in _children(unit[begin:end])]
+            targets = tuple(
+                (start, stop)
+                for start, stop in inner
+                if _local(unit[start].token) == self._form.slots
+            )
+        return _Places(source, target, targets, source[1], indent) if targets else None
+
+    def _places_of_languages(self, unit: list[Item]) -> _Places | None:
+        source = None
+        for begin, end in _children(unit):
+            if _local(unit[begin].token) != "tuv":
+                continue
+            attributes = unit[begin].token.attributes
+            language = attributes.get("xml:lang", attributes.get("lang", ""))
+            if is_same_language(language, self._language):
+                return None
+            if source is None and is_same_language(language, self._source_language):
+                source = begin, end
+        if source is None:
+            return None
+        begin, end = source
+        for start, stop in _children(unit[begin:end]):
+            if _local(unit[begin + start].token) == "seg":
+                inner = begin + start, begin + stop
+                return _Places(inner, None, (), end, _indent(unit, begin))
+        return None
+
+    def _new_target(
+        self, source: XmlToken, content: list[Raw | Segment]
+    ) -> Iterator[Raw | Segment]:
+        """Yield a new target element with its translation."""
+        form = self._form
+        prefix = source.name[: -len(_local(source))]
+        name = prefix + form.target
+        attributes: dict[str, str | None] = {
+            attribute: value
+            for attribute, value in source.attributes.items()
+            if attribute == "xml:space" or attribute.startswith("xmlns")
+        }
+        attributes |= {form.language[1]: self._language} if form is TMX else form.target_attributes
+        inner = f"<{prefix}seg>" if form is TMX else ""
+        yield Raw(f"<{name}{_attributes(attributes)}>{inner}".encode(self._encoding))
+        yield from content
+        yield Raw(f"{inner.replace('<', '</')}</{name}>".encode(self._encoding))
+
+    def _tag(
+        self, token: XmlToken, attributes: Mapping[str, str | None], *, is_empty: bool | None = None
+    ) -> bytes:
+        """Returns a start tag with changed attributes; None removes one."""
+        written = token.raw.decode(self._encoding)
+        written = ATTRIBUTE.sub(lambda match: "" if match[1] in attributes else match[0], written)
+        end = _TAG_END.search(written)
+        if end is None:
+            return token.raw
+        last = ">" if is_empty is False else end[0]
+        return f"{written[: end.start()]}{_attributes(attributes)}{last}".encode(self._encoding)
+
+    def _end_tag(self, token: XmlToken) -> bytes:
+        return f"</{token.name}>".encode(self._encoding)
+
+
+_HOLDING = frozenset({"mrk", "numerusform"})
+"""Elements that do not count as content by themselves."""
+
+
+def _local(token: XmlToken) -> str:
+    return local_name(token.name)
+
+
+def _is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:
+    return any(known.get(name) in some for name, some in values.items())
+
+
+def _attributes(attributes: Mapping[str, str | None]) -> str:
+    return "".join(f" {n}={quoteattr(v)}" for n, v in attributes.items() if v is not None)
+
+
+def _begins_protection(token: XmlToken) -> bool:
+    """Whether a token is a marker that begins untranslated text."""
+    is_marker = token.kind == "start" and _local(token) == "sm"
+    return is_marker and token.attributes.get("translate") == "no"
+
+
+def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
+    """Returns the items, with protected text between two markers as an element to keep."""
+    new_items, ends = list(items), _ends_of_protection(items)
+    index = 0
+    while index < len(items):
+        item = items[index]
+        last = ends.get(index)
+        if last is not None:
+            new_items[index] = item._replace(role="keep", is_translated=True)
+            for inner in (index + 1, last):
+                tag = replace(items[inner].token, kind="other")
+                new_items[inner] = items[inner]._replace(token=tag)
+            index = last
+        index += 1
+    return new_items
+
+
+def _ends_of_protection(items: Sequence[Item]) -> dict[int, int]:
+    """Returns the index of the end marker for each marker with one in the same element."""
+    ends: dict[int, int] = {}
+    waiting: list[dict[str | None, list[int]]] = [{}]
+    """The markers without an end, by id, for each open element."""
+    for index, item in enumerate(items):
+        token = item.token
+        if token.kind == "end":
+            waiting.pop()
+            waiting = waiting or [{}]
+        elif token.kind == "start":
+            if _local(token) == "em":
+                begins = waiting[-1].pop(token.attributes.get("startRef"), ())
+                ends |= dict.fromkeys(begins, index)
+            elif _begins_protection(token):
+                waiting[-1].setdefault(token.attributes.get("id"), []).append(index)
+            waiting.append({})
+    return ends
+
+
+def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the child elements of the element that the items form."""
+    depth = begin = 0
+    for index, item in enumerate(items):
+        if item.token.kind == "start":
+            depth += 1
+            begin = index if depth == 2 else begin
+        elif item.token.kind == "end":
+            depth -= 1
+            if depth == 1:
+                yield begin, index + 1
+
+
+def _indent(unit: Sequence[Item], begin: int) -> bytes:
+    """Returns the white space before an element."""
+    before = unit[begin - 1].token
+    return before.raw if before.kind == "text" and not before.text.strip() else b""
