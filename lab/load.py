@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dragoman_client.access import Access
-from dragoman_client.address import Address
+from dragoman_client.core.access import Access
+from dragoman_client.core.address import Address
 from dragoman_load_test.latency import Latency, LatencyHistogram
 from dragoman_load_test.ledger import Ledger
 from dragoman_load_test.loops import Clients, ClosedLoop

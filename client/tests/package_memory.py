@@ -18,9 +18,9 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from dragoman_client.document_translation import translate_document
-from dragoman_client.file_formats import Reading, open_reader
-from dragoman_client.request import Translation
+from dragoman_client.core.request import Translation
+from dragoman_client.files.document_translation import translate_document
+from dragoman_client.files.file_formats import Reading, open_reader
 from dragoman_options.markup import Markup, PlacedCodes
 from office_documents import docx, members, run
 

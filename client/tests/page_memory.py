@@ -13,8 +13,8 @@ import resource
 import sys
 from collections.abc import Iterator, Sequence
 
-from dragoman_client.document_translation import parts_of, translate_parts
-from dragoman_client.file_formats import Reading, open_reader
+from dragoman_client.files.document_translation import parts_of, translate_parts
+from dragoman_client.files.file_formats import Reading, open_reader
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 

@@ -20,7 +20,7 @@ from typing import Any
 import grpc
 import numpy as np
 from dragoman_client import DeadlineExceeded, ServerUnavailable, TranslationError
-from dragoman_client.grpc_wire import infer_request
+from dragoman_client.transports.grpc_wire import infer_request
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from dragoman_client import Translator
-from dragoman_client.blocking import run, run_each
+from dragoman_client.transports.blocking import run, run_each
 from stand_ins import FakeTransport, translated
 
 

@@ -20,7 +20,7 @@ from dragoman_client import (
     Translator,
     testing,
 )
-from dragoman_client.errors import IncompleteAnswer
+from dragoman_client.core.errors import IncompleteAnswer
 from dragoman_client.testing import answers
 from dragoman_client.version import __version__, work_together
 from dragoman_options.table import OPTIONS

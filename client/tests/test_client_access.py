@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_client import AccessDenied, ServerUnavailable, TranslationError, Translator
-from dragoman_client.access import Access
+from dragoman_client.core.access import Access
 from stand_ins import HEADERS, SECRET_ONLY, TlsFiles, translated
 
 

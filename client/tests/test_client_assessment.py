@@ -17,8 +17,8 @@ from dragoman_client import (
     Translator,
     WordAlignment,
 )
-from dragoman_client.line_formats import PlainLinesToJson
-from dragoman_client.request import read_outputs
+from dragoman_client.core.request import read_outputs
+from dragoman_client.files.line_formats import PlainLinesToJson
 from dragoman_client.testing import FakeTransport
 from dragoman_options.assessment import Attention
 from dragoman_options.table import STREAM, check

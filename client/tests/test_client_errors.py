@@ -12,10 +12,10 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.access import Access
-from dragoman_client.address import read_url
-from dragoman_client.errors import from_status
-from dragoman_client.grpc_wire import call_error
+from dragoman_client.core.access import Access
+from dragoman_client.core.address import read_url
+from dragoman_client.core.errors import from_status
+from dragoman_client.transports.grpc_wire import call_error
 
 EXPECTED = {
     "INVALID_ARGUMENT": InvalidRequest,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_client import ServerError, Translation
-from dragoman_client.request import build_inputs, read_outputs
-from dragoman_client.tensors import option_tensors
+from dragoman_client.core.request import build_inputs, read_outputs
+from dragoman_client.core.tensors import option_tensors
 from dragoman_options.table import check
 
 

@@ -19,8 +19,8 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
-from dragoman_client.access import Access
-from dragoman_client.address import read_url
+from dragoman_client.core.access import Access
+from dragoman_client.core.address import read_url
 from dragoman_client.testing.answers import Answers
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from stand_ins import KINDS, LATE, TIMEOUT_S, translated

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
-from dragoman_client.document_translation import Excerpt, excerpts_of, parts_of
-from dragoman_client.file_formats import Reading, open_reader
+from dragoman_client.files.document_translation import Excerpt, excerpts_of, parts_of
+from dragoman_client.files.file_formats import Reading, open_reader
 
 _PAGE = b"<p>I like <b title='blue'>red</b> cars.</p>\n"
 _SCRIPT = b"<script>" + b"x = 1;\n" * 40_000 + b"</script>"

@@ -82,7 +82,7 @@ def test_paragraphs_do_not_depend_on_the_size_of_chunks(
     text = ("Ein Wörtchen. " * 30 + "\n\n") * 20
     whole = paragraphs(text, 200)
     for chunk_bytes in (1, 7, 1000):
-        monkeypatch.setattr("dragoman_client.documents._CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr("dragoman_client.files.documents._CHUNK_BYTES", chunk_bytes)
         assert paragraphs(text, 200) == whole
 
 

@@ -8,7 +8,7 @@ import pkgutil
 from encodings.aliases import aliases
 
 import pytest
-from dragoman_client.document_translation import read_text
+from dragoman_client.files.document_translation import read_text
 from dragoman_documents.markup.encodings import codec_name
 from dragoman_documents.markup.html_reader import HtmlReader
 

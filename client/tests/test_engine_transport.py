@@ -22,8 +22,8 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
-from dragoman_client.engine_transport import EngineHangs, EngineTransport, _Connection
-from dragoman_client.trace_context import REQUEST_ID
+from dragoman_client.core.trace_context import REQUEST_ID
+from dragoman_client.transports.engine_transport import EngineHangs, EngineTransport, _Connection
 from dragoman_options.frames import (
     Answer,
     DataType,
@@ -377,7 +377,7 @@ def test_requests_wait_while_the_engine_does_not_read(tmp_path: Path) -> None:
 def test_a_request_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman_client.engine_wire.MOST_BYTES", 10_000)
+    monkeypatch.setattr("dragoman_client.transports.engine_wire.MOST_BYTES", 10_000)
 
     async def work(engine: Engine, client: AsyncTranslator) -> None:
         with pytest.raises(InvalidRequest, match="the request is larger") as caught:
@@ -440,8 +440,8 @@ def test_outputs_have_their_types(tmp_path: Path) -> None:
 
 
 def test_many_answers_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman_client.engine_transport._MOST_GATHER_S", 1.0)
-    monkeypatch.setattr("dragoman_client.engine_transport._GATHER_S", 1.0)
+    monkeypatch.setattr("dragoman_client.transports.engine_transport._MOST_GATHER_S", 1.0)
+    monkeypatch.setattr("dragoman_client.transports.engine_transport._GATHER_S", 1.0)
     reads: list[bytes] = []
     data_received = _Connection.data_received
 

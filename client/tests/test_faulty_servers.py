@@ -18,8 +18,8 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
     Translator,
-    event_lines,
 )
+from dragoman_client.transports import event_lines
 from faulty_servers import dribble, grpc_server, http_answer, http_server, reset
 from tritonclient.grpc import service_pb2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from dragoman_client.file_formats import (
+from dragoman_client.files.file_formats import (
     FORMATS,
     READABLE,
     FormatName,

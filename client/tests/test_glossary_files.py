@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_client import format_glossary, parse_glossary, read_glossary
-from dragoman_client.glossary_files import GlossaryForm
+from dragoman_client.files.glossary_files import GlossaryForm
 from hypothesis import given
 from hypothesis import strategies as st
 

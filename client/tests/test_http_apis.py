@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import InvalidRequest, ServerError, ServerUnavailable, TranslationError
-from dragoman_client.access import Access
+from dragoman_client.core.access import Access
 from dragoman_load_test.http_apis import http_api
 from dragoman_load_test.senders import Answered, open_senders
 from dragoman_load_test.target import Target

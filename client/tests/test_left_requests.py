@@ -19,7 +19,7 @@ GRACE_S = 60.0
 @pytest.fixture(autouse=True)
 def much_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Move gRPC's own deadline away, so that a busy machine does not reach it."""
-    monkeypatch.setattr("dragoman_client.grpc_transport.DEADLINE_GRACE_S", GRACE_S)
+    monkeypatch.setattr("dragoman_client.transports.grpc_transport.DEADLINE_GRACE_S", GRACE_S)
 
 
 @pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])

@@ -12,7 +12,7 @@ from dragoman_client import (
     Translation,
     Translator,
 )
-from dragoman_client.line_formats import LineFormat
+from dragoman_client.files.line_formats import LineFormat
 from stand_ins import FakeTransport
 
 ANSWER = Translation("zwei\nZeilen\tund", 3, "stop")

@@ -13,7 +13,7 @@ from dragoman_client import (
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.access import Access
+from dragoman_client.core.access import Access
 from dragoman_load_test.senders import Answered, open_senders
 from dragoman_load_test.target import Target
 from faulty_servers import http_server

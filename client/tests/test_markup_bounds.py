@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dragoman_client.file_formats import format_of
+from dragoman_client.files.file_formats import format_of
 from dragoman_documents.markup.html_reader import HtmlReader
 from dragoman_documents.markup.segments import MOST_TEXT_CHARACTERS, Segment
 from dragoman_documents.markup.xml_reader import XmlReader

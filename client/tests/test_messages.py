@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from dragoman_client.file_formats import Reading, open_reader
+from dragoman_client.files.file_formats import Reading, open_reader
 from hypothesis import given
 from hypothesis import strategies as st
 from text_laws import NOISE, READING, check_text_file, real_files, texts_of

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from dragoman_client.document_translation import parts_of
-from dragoman_client.file_formats import Reading, open_reader
+from dragoman_client.files.document_translation import parts_of
+from dragoman_client.files.file_formats import Reading, open_reader
 from dragoman_documents.office.container import Container, frame
 from hypothesis import given, settings
 from hypothesis import strategies as st

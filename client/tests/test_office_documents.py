@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from dragoman_client.document_translation import parts_of
-from dragoman_client.file_formats import ReadableFormat, Reading, format_of, open_reader
+from dragoman_client.files.document_translation import parts_of
+from dragoman_client.files.file_formats import ReadableFormat, Reading, format_of, open_reader
 from dragoman_documents.markup.xml_reader import XmlReader
 from dragoman_documents.office.run_profiles import DRAWING, STRINGS, WORD
 from dragoman_documents.office.runs import RunReader

@@ -11,9 +11,9 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 from dragoman_client import PairScore, ServerError, Translation
-from dragoman_client.line_formats import answer_as_json
-from dragoman_client.own_wire import read_answers
-from dragoman_client.request import read_outputs
+from dragoman_client.core.request import read_outputs
+from dragoman_client.files.line_formats import answer_as_json
+from dragoman_client.transports.own_wire import read_answers
 from dragoman_options.assessment import SoftAlignment, TokenScores, WordAlignment
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.option import Option

@@ -20,9 +20,9 @@ from dragoman_client import (
     ServerUnavailable,
     Translation,
     Translator,
-    own_wire,
 )
 from dragoman_client.testing import FakeServer
+from dragoman_client.transports import own_wire
 
 
 @contextmanager

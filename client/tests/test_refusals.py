@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from dragoman_client import AsyncTranslator, InvalidRequest, ServerError, Translator
-from dragoman_client.blocking import run
-from dragoman_client.errors import from_status
-from dragoman_client.isolation import isolate
-from dragoman_client.own_wire import of_error
+from dragoman_client.core.errors import from_status
+from dragoman_client.files.isolation import isolate
 from dragoman_client.testing import FakeServer
+from dragoman_client.transports.blocking import run
+from dragoman_client.transports.own_wire import of_error
 from dragoman_options.refusal import Refusal, WrongType, WrongValue
 from dragoman_options.table import check
 

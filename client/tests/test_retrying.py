@@ -12,8 +12,8 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
-from dragoman_client.blocking import run
 from dragoman_client.retrying import DEFAULT_RETRIES, with_retries
+from dragoman_client.transports.blocking import run
 from stand_ins import FakeTransport, translated
 
 

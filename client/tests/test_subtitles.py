@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from dragoman_client.file_formats import open_reader
+from dragoman_client.files.file_formats import open_reader
 from dragoman_documents.markup.segments import Segment
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from dragoman_client import AsyncTranslator, Translator
+from dragoman_client.core.trace_context import REQUEST_ID
 from dragoman_client.testing import FakeServer
-from dragoman_client.trace_context import REQUEST_ID
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from stand_ins import HEADERS
@@ -73,7 +73,7 @@ def test_without_a_sampled_span_no_trace_context_is_sent(url: str) -> None:
 
 def test_a_program_without_spans_does_not_load_opentelemetry() -> None:
     code = (
-        "import sys, dragoman_client.trace_context as it; assert it.trace_headers() == {}\n"
+        "import sys, dragoman_client.core.trace_context as it; assert it.trace_headers() == {}\n"
         "print(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dragoman_client.file_formats import open_reader
+from dragoman_client.files.file_formats import open_reader
 from hypothesis import given
 from hypothesis import strategies as st
 from text_laws import NOISE, READING, check_text_file, real_files, texts_of

@@ -198,7 +198,7 @@ def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
     Raises:
         UsageError: a file, a folder, a format or an option is not valid.
     """
-    from dragoman_client.settings import check_batch_options
+    from dragoman_client.core.settings import check_batch_options
     from dragoman_serving.batch.chunk_work import Format, WorkOrder
     from dragoman_serving.batch.storage import absolute, find_sources
 

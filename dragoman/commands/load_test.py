@@ -149,7 +149,7 @@ def _planned(arguments: argparse.Namespace, run: Run) -> Run:
 
 def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
     """Returns the test; its points are appended to `points` as they are measured."""
-    from dragoman_client.access import Access
+    from dragoman_client.core.access import Access
     from dragoman_load_test.load_test import LoadTest
     from dragoman_load_test.measurement import Schedule
     from dragoman_load_test.target import Target

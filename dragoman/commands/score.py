@@ -112,7 +112,7 @@ def _by_line(error: InvalidRequest, rows: Sequence[int]) -> str:
 def _line(
     arguments: argparse.Namespace, number: int, source: str, target: str, score: PairScore | None
 ) -> str:
-    from dragoman_client.line_formats import answer_as_json
+    from dragoman_client.files.line_formats import answer_as_json
 
     if score is None:
         reason = f"the {_empty_side(source, target)} is empty"

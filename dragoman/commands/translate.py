@@ -27,8 +27,8 @@ from dragoman.kernel.replacement import exists
 
 if TYPE_CHECKING:
     from dragoman_client import FileProgress, InvalidRequest, Translation, Translator
-    from dragoman_client.line_formats import LineFormat
-    from dragoman_client.line_translation import Line
+    from dragoman_client.files.line_formats import LineFormat
+    from dragoman_client.files.line_translation import Line
     from dragoman_options.arguments import OptionArguments
     from dragoman_options.markup import Markup
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from dragoman_client.file_formats import READABLE
+    from dragoman_client.files.file_formats import READABLE
 
     parser.add_argument(
         "text", nargs="*", help="texts to translate, one output line each (default: standard input)"
@@ -213,8 +213,8 @@ class _Work:
 
     def _markup_to_standard_output(self) -> None:
         """Translate a file or standard input; its markup stays as it is."""
-        from dragoman_client.document_translation import parts_of, translate_parts, whole
-        from dragoman_client.file_formats import READABLE, Reading, open_reader
+        from dragoman_client.files.document_translation import parts_of, translate_parts, whole
+        from dragoman_client.files.file_formats import READABLE, Reading, open_reader
 
         arguments, options = self._arguments, self._options
         if arguments.text:
@@ -255,9 +255,9 @@ class _Work:
 
     def _to_standard_output(self) -> None:
         """Translate the texts of the command line, a file, or standard input."""
-        from dragoman_client.documents import line_end
-        from dragoman_client.file_translation import lines_of, read_lines
-        from dragoman_client.line_translation import translate_lines
+        from dragoman_client.files.documents import line_end
+        from dragoman_client.files.file_translation import lines_of, read_lines
+        from dragoman_client.files.line_translation import translate_lines
 
         arguments = self._arguments
         if arguments.text and arguments.input:
@@ -317,7 +317,7 @@ def _format_of(path: Path | None) -> str:
     Raises:
         UsageError: no file was given, or it cannot be read, or its format is not supported.
     """
-    from dragoman_client.file_formats import ReadableFormat, check_running_text, format_of
+    from dragoman_client.files.file_formats import ReadableFormat, check_running_text, format_of
 
     if path is None:
         raise UsageError("--format auto: give an --input to detect the format of")
@@ -342,7 +342,7 @@ def _begin(path: Path) -> tuple[Path, bytes]:
     Raises:
         UsageError: it cannot be read.
     """
-    from dragoman_client.compressed_files import opened
+    from dragoman_client.files.compressed_files import opened
 
     try:
         with opened(path) as file:
@@ -386,7 +386,7 @@ def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFor
 
 def _warn_of_markup(path: Path) -> None:
     """Warn if a text file seems to have another format, because its markup would be translated."""
-    from dragoman_client.file_formats import ReadableFormat, format_of
+    from dragoman_client.files.file_formats import ReadableFormat, format_of
 
     with contextlib.suppress(UsageError):
         name, head = _begin(path)
@@ -404,7 +404,7 @@ def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
     Raises:
         UsageError: a text is not valid UTF-8, or not in the format.
     """
-    from dragoman_client.line_translation import Line
+    from dragoman_client.files.line_translation import Line
 
     for number, text in enumerate(texts, start=1):
         try:

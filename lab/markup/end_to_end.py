@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from xml.sax.saxutils import escape
 
 from dragoman_client import Translation, Translator
-from dragoman_client.document_translation import read_text
+from dragoman_client.files.document_translation import read_text
 from dragoman_documents.markup.xml_reader import XmlReader
 
 from lab.markup.placement import CORPORA, PART, SETS

@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from dragoman_client import InvalidRequest, Translation, Translator
-from dragoman_client.blocking import run
-from dragoman_client.isolation import isolate
+from dragoman_client.files.isolation import isolate
+from dragoman_client.transports.blocking import run
 from dragoman_options.arguments import OptionArguments
 from dragoman_training.text.parallel_text import read_lines
 

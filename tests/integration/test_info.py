@@ -8,8 +8,8 @@ from typing import Any
 
 import grpc
 import pytest
-from dragoman_client.grpc_wire import infer_request, stream_request
-from dragoman_client.tensors import text_tensor
+from dragoman_client.core.tensors import text_tensor
+from dragoman_client.transports.grpc_wire import infer_request, stream_request
 from dragoman_export.publishing import publish
 from dragoman_options.table import INFO, STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2

@@ -15,9 +15,9 @@ from typing import Any, cast
 import grpc
 import pytest
 from dragoman_client import AsyncTranslator, Translator
-from dragoman_client.grpc_wire import infer_request, stream_request
-from dragoman_client.tensors import option_tensors, text_tensor
+from dragoman_client.core.tensors import option_tensors, text_tensor
 from dragoman_client.testing import FakeServer
+from dragoman_client.transports.grpc_wire import infer_request, stream_request
 from dragoman_load_test.senders import open_senders
 from dragoman_load_test.target import Target
 from dragoman_options.__main__ import option_table

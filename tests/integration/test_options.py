@@ -12,8 +12,8 @@ import grpc
 import pytest
 from dragoman_client import InvalidRequest, Translation
 from dragoman_client import Translator as Client
-from dragoman_client.grpc_wire import infer_request
-from dragoman_client.tensors import option_tensors, text_tensor
+from dragoman_client.core.tensors import option_tensors, text_tensor
+from dragoman_client.transports.grpc_wire import infer_request
 from dragoman_options.table import OPTIONS as TABLE
 from dragoman_serving.translation.translator import Translator
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import LanguagePair
-from dragoman_client.errors import InvalidRequest
+from dragoman_client.core.errors import InvalidRequest
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.translation.translator import Translator as Engine
 

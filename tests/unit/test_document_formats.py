@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman_client.file_formats import FORMATS, READABLE
+from dragoman_client.files.file_formats import FORMATS, READABLE
 
 from tests.conftest import REPOSITORY
 

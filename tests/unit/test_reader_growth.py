@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 from dragoman_client import Translation
-from dragoman_client.document_translation import read_text
-from dragoman_client.documents import Document
-from dragoman_client.file_formats import READABLE, Reading, format_of, open_reader
-from dragoman_client.glossary_files import parse_glossary
+from dragoman_client.files.document_translation import read_text
+from dragoman_client.files.documents import Document
+from dragoman_client.files.file_formats import READABLE, Reading, format_of, open_reader
+from dragoman_client.files.glossary_files import parse_glossary
 from dragoman_documents.markup.html_reader import HtmlReader
 from dragoman_documents.markup.xml_profiles import GENERIC
 from dragoman_documents.markup.xml_reader import XmlReader

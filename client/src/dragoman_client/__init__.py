@@ -7,8 +7,7 @@ from dragoman_options.assessment import Attention, SoftAlignment, TokenScores, W
 from dragoman_options.table import Translation
 
 from dragoman_client.async_translator import AsyncTranslator
-from dragoman_client.documents import Document
-from dragoman_client.errors import (
+from dragoman_client.core.errors import (
     AccessDenied,
     DeadlineExceeded,
     InvalidRequest,
@@ -16,12 +15,13 @@ from dragoman_client.errors import (
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.file_translation import FileProgress
-from dragoman_client.glossary_files import format_glossary, parse_glossary, read_glossary
-from dragoman_client.health import Health
-from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
-from dragoman_client.pair_scoring import PairScore
-from dragoman_client.server_info import LanguagePair, ServerInfo
+from dragoman_client.core.health import Health
+from dragoman_client.core.pair_scoring import PairScore
+from dragoman_client.core.server_info import LanguagePair, ServerInfo
+from dragoman_client.files.documents import Document
+from dragoman_client.files.file_translation import FileProgress
+from dragoman_client.files.glossary_files import format_glossary, parse_glossary, read_glossary
+from dragoman_client.files.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
 from dragoman_client.translator import Translator
 from dragoman_client.version import __version__
 

@@ -9,21 +9,21 @@ from typing import Self, Unpack
 
 from dragoman_options.arguments import OptionArguments
 
-from dragoman_client.access import FilePath
-from dragoman_client.engine_transport import EngineTransport
-from dragoman_client.errors import InvalidRequest
+from dragoman_client.core.access import FilePath
+from dragoman_client.core.errors import InvalidRequest
+from dragoman_client.core.settings import ClientSettings, Compression
 from dragoman_client.exchange import Exchange
-from dragoman_client.file_formats import FormatName
-from dragoman_client.file_translation import FileProgress
-from dragoman_client.grpc_transport import AsyncioGrpcTransport
-from dragoman_client.http_connections import AsyncioConnections
-from dragoman_client.http_transport import HttpTransport
-from dragoman_client.line_formats import LineFormat
-from dragoman_client.pools import TaskPool
+from dragoman_client.files.file_formats import FormatName
+from dragoman_client.files.file_translation import FileProgress
+from dragoman_client.files.line_formats import LineFormat
 from dragoman_client.retrying import DEFAULT_RETRIES
-from dragoman_client.settings import ClientSettings, Compression
 from dragoman_client.translator import DEFAULT_URL, Translator
-from dragoman_client.transport import AsyncTransport
+from dragoman_client.transports.engine_transport import EngineTransport
+from dragoman_client.transports.grpc_transport import AsyncioGrpcTransport
+from dragoman_client.transports.http_connections import AsyncioConnections
+from dragoman_client.transports.http_transport import HttpTransport
+from dragoman_client.transports.pools import TaskPool
+from dragoman_client.transports.transport import AsyncTransport
 
 
 class AsyncTranslator(Exchange):

@@ -25,16 +25,15 @@ from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, SCORE, STREAM, Translation, check
 
-from dragoman_client.errors import (
+from dragoman_client.core.errors import (
     IncompleteAnswer,
     InvalidRequest,
     ServerError,
     TranslationError,
 )
-from dragoman_client.health import Health
-from dragoman_client.pair_scoring import PairScore, check_pairs, pair_inputs, read_scores
-from dragoman_client.pools import Pool, batches_of, in_order
-from dragoman_client.request import (
+from dragoman_client.core.health import Health
+from dragoman_client.core.pair_scoring import PairScore, check_pairs, pair_inputs, read_scores
+from dragoman_client.core.request import (
     ENDED_EARLY,
     Part,
     build_inputs,
@@ -42,11 +41,12 @@ from dragoman_client.request import (
     is_last,
     read_outputs,
 )
+from dragoman_client.core.server_info import ServerInfo
+from dragoman_client.core.settings import ClientSettings, check_batch_options, check_batching
+from dragoman_client.core.tensors import Array
 from dragoman_client.retrying import with_retries
-from dragoman_client.server_info import ServerInfo
-from dragoman_client.settings import ClientSettings, check_batch_options, check_batching
-from dragoman_client.tensors import Array
-from dragoman_client.transport import AsyncTransport
+from dragoman_client.transports.pools import Pool, batches_of, in_order
+from dragoman_client.transports.transport import AsyncTransport
 from dragoman_client.version import __version__, series, work_together
 
 Texts = Iterable[str] | AsyncIterable[str]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from dragoman_client.errors import ServerUnavailable
+from dragoman_client.core.errors import ServerUnavailable
 
 _Answer = TypeVar("_Answer")
 

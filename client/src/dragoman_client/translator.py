@@ -12,25 +12,25 @@ from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.markup import Markup
 from dragoman_options.table import Translation
 
-from dragoman_client.access import FilePath
-from dragoman_client.blocking import AwaitableTransport, awaitable, run, run_each
-from dragoman_client.document_translation import translate_document
-from dragoman_client.engine_transport import BlockingEngineTransport
-from dragoman_client.errors import InvalidRequest
+from dragoman_client.core.access import FilePath
+from dragoman_client.core.errors import InvalidRequest
+from dragoman_client.core.health import Health
+from dragoman_client.core.pair_scoring import PairScore
+from dragoman_client.core.server_info import ServerInfo
+from dragoman_client.core.settings import ClientSettings, Compression, check_batch_options
 from dragoman_client.exchange import Exchange
-from dragoman_client.file_formats import FormatName, Reading, open_reader
-from dragoman_client.file_translation import FileProgress, translate_file
-from dragoman_client.grpc_transport import BlockingGrpcTransport
-from dragoman_client.health import Health
-from dragoman_client.http_connections import BlockingConnections
-from dragoman_client.http_transport import HttpTransport
-from dragoman_client.line_formats import LineFormat, PlainLines
-from dragoman_client.pair_scoring import PairScore
-from dragoman_client.pools import ThreadPool
+from dragoman_client.files.document_translation import translate_document
+from dragoman_client.files.file_formats import FormatName, Reading, open_reader
+from dragoman_client.files.file_translation import FileProgress, translate_file
+from dragoman_client.files.line_formats import LineFormat, PlainLines
 from dragoman_client.retrying import DEFAULT_RETRIES
-from dragoman_client.server_info import ServerInfo
-from dragoman_client.settings import ClientSettings, Compression, check_batch_options
-from dragoman_client.transport import AsyncTransport, Transport
+from dragoman_client.transports.blocking import AwaitableTransport, awaitable, run, run_each
+from dragoman_client.transports.engine_transport import BlockingEngineTransport
+from dragoman_client.transports.grpc_transport import BlockingGrpcTransport
+from dragoman_client.transports.http_connections import BlockingConnections
+from dragoman_client.transports.http_transport import HttpTransport
+from dragoman_client.transports.pools import ThreadPool
+from dragoman_client.transports.transport import AsyncTransport, Transport
 
 DEFAULT_URL = "grpc://localhost:8001"
 """Triton's default address for gRPC."""
@@ -170,7 +170,7 @@ class Translator:
         Raises:
             TypeError: a text is not a `str`, or an option has the wrong type.
             ValueError: an option is out of range.
-            TranslationError: the request failed; see `dragoman_client.errors`.
+            TranslationError: the request failed; see `dragoman_client.core.errors`.
         """
         return run(self._exchange.translate(texts, **options))
 
@@ -203,7 +203,7 @@ class Translator:
         Raises:
             TypeError: a text is not a `str`, or an option has the wrong type.
             ValueError: an option is out of range, or there are more or fewer targets than texts.
-            TranslationError: the request failed; see `dragoman_client.errors`.
+            TranslationError: the request failed; see `dragoman_client.core.errors`.
         """
         return run(self._exchange.score(texts, targets, **options))
 

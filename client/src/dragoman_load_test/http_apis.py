@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from dragoman_client import http_wire, own_wire
-from dragoman_client.access import Access
-from dragoman_client.errors import from_status
-from dragoman_client.request import ALWAYS, Part, build_inputs, is_last
+from dragoman_client.core.access import Access
+from dragoman_client.core.errors import from_status
+from dragoman_client.core.request import ALWAYS, Part, build_inputs, is_last
+from dragoman_client.transports import http_wire, own_wire
 from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_load_test import messages

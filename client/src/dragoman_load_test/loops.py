@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dragoman_client.errors import TranslationError
+from dragoman_client.core.errors import TranslationError
 
 from dragoman_load_test.arrivals import Arrivals, arrival_times, record_span_s, recorded_times
 from dragoman_load_test.latency import LatencyHistogram

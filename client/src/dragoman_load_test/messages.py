@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman_client import grpc_wire, http_wire
-from dragoman_client.errors import TranslationError, from_status
-from dragoman_client.request import ALWAYS, build_inputs
+from dragoman_client.core.errors import TranslationError, from_status
+from dragoman_client.core.request import ALWAYS, build_inputs
+from dragoman_client.transports import grpc_wire, http_wire
 from dragoman_options.table import STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2
 

@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman_client import grpc_wire, http_wire
-from dragoman_client.address import Address
-from dragoman_client.errors import (
+from dragoman_client.core.address import Address
+from dragoman_client.core.errors import (
     DeadlineExceeded,
     ServerError,
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.event_lines import split_lines
-from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenStreams
-from dragoman_client.request import ENDED_EARLY
+from dragoman_client.core.request import ENDED_EARLY
+from dragoman_client.transports import grpc_wire, http_wire
+from dragoman_client.transports.event_lines import split_lines
+from dragoman_client.transports.grpc_streams import DEADLINE_GRACE_S, OpenStreams
 
 from dragoman_load_test import messages
 from dragoman_load_test.http_apis import HttpApi

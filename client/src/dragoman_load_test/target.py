@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Self
 
-from dragoman_client.access import Access
-from dragoman_client.address import Address, read_url
+from dragoman_client.core.access import Access
+from dragoman_client.core.address import Address, read_url
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import STREAM, TRANSLATE, check
 

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Sequence
 
 from dragoman_client import Translation
-from dragoman_client.isolation import isolate
-from dragoman_client.pools import TaskPool, in_order
+from dragoman_client.files.isolation import isolate
+from dragoman_client.transports.pools import TaskPool, in_order
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.caller import Caller

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_client import Document
-from dragoman_client.file_formats import DOCUMENT_ENDINGS, RefusedFormat, format_of
+from dragoman_client.files.file_formats import DOCUMENT_ENDINGS, RefusedFormat, format_of
 from dragoman_options.table import AUTO, DETECTED_OUTPUTS, check, requested_outputs
 
 from dragoman_gateway.access.access import Access

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from dragoman_client import Document, Translation
-from dragoman_client.document_translation import excerpts_of, parts_of
-from dragoman_client.file_formats import (
+from dragoman_client.files.document_translation import excerpts_of, parts_of
+from dragoman_client.files.file_formats import (
     READABLE,
     FormatName,
     ReadableFormat,

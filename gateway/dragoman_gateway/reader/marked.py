@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from dragoman_client import Translation
-from dragoman_client.document_translation import Excerpt, read_text
-from dragoman_client.file_formats import Reader
+from dragoman_client.files.document_translation import Excerpt, read_text
+from dragoman_client.files.file_formats import Reader
 from dragoman_documents.markup.html_reader import HtmlReader
 from dragoman_documents.markup.xml_profiles import TEXT
 from dragoman_documents.markup.xml_reader import XmlReader

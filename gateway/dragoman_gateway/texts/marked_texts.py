@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dragoman_client import Translation
-from dragoman_client.document_translation import Excerpt
+from dragoman_client.files.document_translation import Excerpt
 from dragoman_options.markup import Markup
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import OPTIONS

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from dragoman_client import Translation
-from dragoman_client.trace_context import REQUEST_ID
+from dragoman_client.core.trace_context import REQUEST_ID
 from dragoman_options.table import requested_outputs, sampled
 
 from dragoman_gateway.core.errors import InvalidInput

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
-from dragoman_client.engine_transport import EngineTransport
+from dragoman_client.transports.engine_transport import EngineTransport
 from dragoman_options.frames import Figure
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import check, sampled
@@ -131,7 +131,7 @@ class Translations:
         """Translate texts.
 
         Cancelling the task cancels the request down to the decoder, unless another request waits
-        for the same texts. Over gRPC only large requests are; see `dragoman_client.grpc_streams`.
+        for the same texts. Over gRPC only large requests are; see the client's `grpc_streams`.
 
         Args:
             caller: the sender of the request; it is admitted here, and its characters are counted.

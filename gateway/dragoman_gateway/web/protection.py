@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 
-from dragoman_client.trace_context import REQUEST_ID
+from dragoman_client.core.trace_context import REQUEST_ID
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.kernel.errors import UsageError

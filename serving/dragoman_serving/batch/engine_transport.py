@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Mapping
 
-from dragoman_client.blocking import run
-from dragoman_client.engine_transport import (
+from dragoman_client.core.errors import ServerError
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import Array
+from dragoman_client.transports.blocking import run
+from dragoman_client.transports.engine_transport import (
     BlockingEngineTransport,
     EngineEnded,
     EngineHangs,
     EngineRefusal,
 )
-from dragoman_client.errors import ServerError
-from dragoman_client.request import Part
-from dragoman_client.tensors import Array
 from dragoman_options.table import TRANSLATE
 
 from dragoman.kernel.errors import UsageError
@@ -29,7 +29,7 @@ _LOAD_S = 600.0
 
 
 class EngineTransport:
-    """An engine process as a `dragoman_client.transport.Transport`.
+    """An engine process as a `dragoman_client.transports.transport.Transport`.
 
     The process starts with the first request. If it exits, all requests in flight fail, and the
     next request starts a new process.

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-from dragoman_client.file_formats import check_not_binary
-from dragoman_client.file_translation import line_of
-from dragoman_client.line_formats import JsonLines, LineFormat, PlainLines, TabColumns
+from dragoman_client.files.file_formats import check_not_binary
+from dragoman_client.files.file_translation import line_of
+from dragoman_client.files.line_formats import JsonLines, LineFormat, PlainLines, TabColumns
 from dragoman_options.table import Translation
 
 from dragoman_serving.batch.chunks import Chunk, Outcome, RowError

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow
-from dragoman_client.line_formats import answer_as_json
+from dragoman_client.files.line_formats import answer_as_json
 from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 from pyarrow import parquet
 

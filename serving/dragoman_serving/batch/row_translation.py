@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dragoman_client.blocking import run
-from dragoman_client.errors import AccessDenied, InvalidRequest, TranslationError
-from dragoman_client.isolation import isolate
+from dragoman_client.core.errors import AccessDenied, InvalidRequest, TranslationError
+from dragoman_client.files.isolation import isolate
+from dragoman_client.transports.blocking import run
 from dragoman_options.table import Translation
 
 from dragoman_serving.batch.chunks import Outcome, RowError

@@ -23,7 +23,7 @@ from dragoman_options.table import (
     requested_outputs,
 )
 
-from dragoman_client.errors import DeadlineExceeded, InvalidRequest
+from dragoman_client.core.errors import DeadlineExceeded, InvalidRequest
 from dragoman_client.version import __version__
 
 Translate = Callable[[str], str | Translation]

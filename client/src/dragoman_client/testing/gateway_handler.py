@@ -9,8 +9,7 @@ from typing import Any
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
 
-from dragoman_client import own_wire
-from dragoman_client.errors import (
+from dragoman_client.core.errors import (
     AccessDenied,
     DeadlineExceeded,
     InvalidRequest,
@@ -18,6 +17,7 @@ from dragoman_client.errors import (
 )
 from dragoman_client.testing.answers import INFORMATION, Outputs, Request
 from dragoman_client.testing.server import HttpHandler
+from dragoman_client.transports import own_wire
 
 _MODELS = {
     own_wire.TRANSLATE_PATH: TRANSLATE,

@@ -18,7 +18,12 @@ from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor, triton_to_np_dtype
 
-from dragoman_client.errors import AccessDenied, DeadlineExceeded, InvalidRequest, ServerUnavailable
+from dragoman_client.core.errors import (
+    AccessDenied,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerUnavailable,
+)
 from dragoman_client.testing.answers import (
     DATATYPES,
     Answers,

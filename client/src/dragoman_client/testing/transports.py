@@ -7,9 +7,8 @@ from collections.abc import Generator, Mapping
 import numpy as np
 from dragoman_options.table import STREAM, TRANSLATE
 
-from dragoman_client.blocking import AwaitableTransport
-from dragoman_client.request import Part
-from dragoman_client.tensors import TYPES, Array
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import TYPES, Array
 from dragoman_client.testing.answers import (
     DATATYPES,
     Answers,
@@ -18,6 +17,7 @@ from dragoman_client.testing.answers import (
     Translate,
     translated,
 )
+from dragoman_client.transports.blocking import AwaitableTransport
 
 
 class FakeTransport:

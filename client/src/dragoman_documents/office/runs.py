@@ -104,7 +104,7 @@ class _Open:
 
 
 class RunReader:
-    """Reads a document in chunks; see `dragoman_client.document_translation.Reader`."""
+    """Reads a document in chunks; see `dragoman_client.files.document_translation.Reader`."""
 
     warnings: Sequence[str] = ()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman_client.glossary_files import format_glossary, parse_glossary
+from dragoman_client.files.glossary_files import format_glossary, parse_glossary
 
 from dragoman_gateway.core.errors import InvalidInput, NotFound
 from dragoman_gateway.glossaries.glossaries import Dictionary, Glossary

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman_client.glossary_files import GlossaryForm, format_glossary, parse_glossary
+from dragoman_client.files.glossary_files import GlossaryForm, format_glossary, parse_glossary
 from dragoman_options.table import TRANSLATE
 from starlette.datastructures import UploadFile
 from starlette.responses import Response

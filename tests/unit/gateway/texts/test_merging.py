@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import Translation
-from dragoman_client.trace_context import REQUEST_ID
+from dragoman_client.core.trace_context import REQUEST_ID
 from dragoman_gateway.core.errors import InvalidInput, Unavailable
 from dragoman_gateway.texts.merging import Merging, can_be_merged
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import InvalidRequest, ServerError, Translator
-from dragoman_client.engine_transport import EngineHangs, _Connection
+from dragoman_client.transports.engine_transport import EngineHangs, _Connection
 from dragoman_serving.batch import engine_transport
 from dragoman_serving.batch.chunks import RowError
 from dragoman_serving.batch.engine_transport import EngineTransport

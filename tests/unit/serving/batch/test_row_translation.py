@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from dragoman_client import Translator
-from dragoman_client.errors import (
+from dragoman_client.core.errors import (
     AccessDenied,
     DeadlineExceeded,
     InvalidRequest,
     ServerError,
     TranslationError,
 )
-from dragoman_client.tensors import Array
+from dragoman_client.core.tensors import Array
 from dragoman_client.testing import FakeTransport
 from dragoman_options.table import TRANSLATE, Translation
 from dragoman_serving.batch import row_translation

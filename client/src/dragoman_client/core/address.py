@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
-from dragoman_client.access import Access
+from dragoman_client.core.access import Access
 
 _PORTS = {"grpc": 8001, "grpcs": 443, "http": 8000, "https": 443}
 """Default ports: Triton's, or those of a proxy with TLS."""

@@ -23,10 +23,10 @@ from dragoman_options.frames import (
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OUTPUTS
 
-from dragoman_client.errors import InvalidRequest, ServerError, TranslationError, from_status
-from dragoman_client.request import microseconds
-from dragoman_client.tensors import TYPES, Array
-from dragoman_client.trace_context import REQUEST_ID, trace_headers
+from dragoman_client.core.errors import InvalidRequest, ServerError, TranslationError, from_status
+from dragoman_client.core.request import microseconds
+from dragoman_client.core.tensors import TYPES, Array
+from dragoman_client.core.trace_context import REQUEST_ID, trace_headers
 
 _DATATYPES: dict[np.dtype[Any], DataType] = {
     np.dtype(kind): DataType[name] for name, kind in TYPES.items()

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
 
-from dragoman_client.access import Access, FilePath
-from dragoman_client.address import Address
-from dragoman_client.errors import (
+from dragoman_client.core.access import Access, FilePath
+from dragoman_client.core.address import Address
+from dragoman_client.core.errors import (
     ServerError,
     ServerUnavailable,
     TranslationError,
     from_status,
 )
-from dragoman_client.request import Part, microseconds
-from dragoman_client.tensors import Array
-from dragoman_client.trace_context import REQUEST_ID
+from dragoman_client.core.request import Part, microseconds
+from dragoman_client.core.tensors import Array
+from dragoman_client.core.trace_context import REQUEST_ID
 
 _LENGTH = struct.Struct("<I")
 _MAX_INT32 = 2**31 - 1

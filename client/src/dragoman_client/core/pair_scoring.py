@@ -10,8 +10,8 @@ from typing import Any
 from dragoman_options.arguments import ScoringArguments
 from dragoman_options.table import SCORE, Assessed, check
 
-from dragoman_client.request import build_inputs, read_fields
-from dragoman_client.tensors import Array, text_tensor
+from dragoman_client.core.request import build_inputs, read_fields
+from dragoman_client.core.tensors import Array, text_tensor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

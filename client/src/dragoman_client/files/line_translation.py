@@ -10,11 +10,11 @@ from typing import Protocol, Unpack
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import Translation
 
-from dragoman_client.blocking import run_each
-from dragoman_client.errors import InvalidRequest
-from dragoman_client.isolation import isolate
-from dragoman_client.pools import ThreadPool, batches_of, in_order
-from dragoman_client.settings import check_batch_options, check_batching
+from dragoman_client.core.errors import InvalidRequest
+from dragoman_client.core.settings import check_batch_options, check_batching
+from dragoman_client.files.isolation import isolate
+from dragoman_client.transports.blocking import run_each
+from dragoman_client.transports.pools import ThreadPool, batches_of, in_order
 
 REFUSED = Translation("", 0, "refused")
 """The result for a line that the server refused."""

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from dragoman_client.address import Address
-from dragoman_client.errors import ServerError, from_status
-from dragoman_client.request import ALWAYS, Part, microseconds
-from dragoman_client.tensors import Array
-from dragoman_client.trace_context import REQUEST_ID
+from dragoman_client.core.address import Address
+from dragoman_client.core.errors import ServerError, from_status
+from dragoman_client.core.request import ALWAYS, Part, microseconds
+from dragoman_client.core.tensors import Array
+from dragoman_client.core.trace_context import REQUEST_ID
 
 JSON_HEADERS = {"content-type": "application/json"}
 RETRY_AFTER = "Retry-After"

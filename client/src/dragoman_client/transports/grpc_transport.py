@@ -15,14 +15,19 @@ from typing import Any
 
 from dragoman_options.table import STREAM, TRANSLATE
 
-from dragoman_client import grpc_wire
-from dragoman_client.address import Address
-from dragoman_client.errors import DeadlineExceeded, ServerError
-from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenCalls, OpenStreams, StreamReader
-from dragoman_client.request import ENDED_EARLY, Part, is_last
-from dragoman_client.settings import ClientSettings
-from dragoman_client.tensors import Array
-from dragoman_client.trace_context import trace_headers
+from dragoman_client.core.address import Address
+from dragoman_client.core.errors import DeadlineExceeded, ServerError
+from dragoman_client.core.request import ENDED_EARLY, Part, is_last
+from dragoman_client.core.settings import ClientSettings
+from dragoman_client.core.tensors import Array
+from dragoman_client.core.trace_context import trace_headers
+from dragoman_client.transports import grpc_wire
+from dragoman_client.transports.grpc_streams import (
+    DEADLINE_GRACE_S,
+    OpenCalls,
+    OpenStreams,
+    StreamReader,
+)
 
 _LONG_BYTES = 20_000
 """Requests of at least this size take half a second or more: worth cancelling, and safe."""

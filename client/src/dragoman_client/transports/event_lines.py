@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 
-from dragoman_client.errors import ServerError
-from dragoman_client.request import ENDED_EARLY, Part, is_last
+from dragoman_client.core.errors import ServerError
+from dragoman_client.core.request import ENDED_EARLY, Part, is_last
 
 MOST_LINE_BYTES = 384 << 20
 """More than any event of a server: 64 MiB of text, at up to six bytes of JSON per byte."""

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from dragoman_options.table import TRANSLATE
 
-from dragoman_client.request import Part
-from dragoman_client.tensors import Array
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import Array
 
 
 class Transport(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from dragoman_client.access import FilePath
+from dragoman_client.core.access import FilePath
 
 GlossaryForm = Literal["csv", "tsv", "json"]
 """`csv` and `tsv` have a source and a target term on each line; `json` is an object of terms."""

@@ -11,11 +11,11 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, NamedTuple
 
-from dragoman_client import http_wire
-from dragoman_client.address import Address
-from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerUnavailable
-from dragoman_client.settings import ClientSettings
-from dragoman_client.trace_context import trace_headers
+from dragoman_client.core.address import Address
+from dragoman_client.core.errors import AccessDenied, DeadlineExceeded, ServerUnavailable
+from dragoman_client.core.settings import ClientSettings
+from dragoman_client.core.trace_context import trace_headers
+from dragoman_client.transports import http_wire
 
 _CHUNK_BYTES = 1 << 16
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 from dragoman_options.table import check
 
-from dragoman_client.access import Access, FilePath
-from dragoman_client.address import Address, read_url
+from dragoman_client.core.access import Access, FilePath
+from dragoman_client.core.address import Address, read_url
 
 Compression = Literal["gzip", "deflate"]
 _COMPRESSIONS = ("gzip", "deflate")

@@ -18,7 +18,7 @@ from dragoman_documents.markup.segments import Raw, Segment
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_documents.office.packages import PackageName
 
-from dragoman_client.compressed_files import compression_of
+from dragoman_client.files.compressed_files import compression_of
 
 FormatName = Literal[
     "html",

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Mapping
 
 from dragoman_options.table import INFO, SCORE, TRANSLATE
 
-from dragoman_client import own_wire
-from dragoman_client.event_lines import read_parts
-from dragoman_client.http_connections import HttpConnections
-from dragoman_client.request import Part
-from dragoman_client.tensors import Array
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import Array
+from dragoman_client.transports import own_wire
+from dragoman_client.transports.event_lines import read_parts
+from dragoman_client.transports.http_connections import HttpConnections
 
 
 class OwnTransport:

@@ -25,12 +25,12 @@ from typing import BinaryIO, Self
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import check
 
-from dragoman_client.compressed_files import HEAD_BYTES, opened
-from dragoman_client.documents import Document, line_end
-from dragoman_client.errors import InvalidRequest
-from dragoman_client.file_formats import check_not_binary
-from dragoman_client.line_formats import LineFormat
-from dragoman_client.line_translation import Line, Refuse, TextTranslator, translate_lines
+from dragoman_client.core.errors import InvalidRequest
+from dragoman_client.files.compressed_files import HEAD_BYTES, opened
+from dragoman_client.files.documents import Document, line_end
+from dragoman_client.files.file_formats import check_not_binary
+from dragoman_client.files.line_formats import LineFormat
+from dragoman_client.files.line_translation import Line, Refuse, TextTranslator, translate_lines
 
 _CHUNK_BYTES = 1 << 20
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from dragoman_options.table import OUTPUTS, STREAM, TRANSLATE, Translation, requested_outputs
 
-from dragoman_client.errors import IncompleteAnswer, ServerError
-from dragoman_client.tensors import Array, option_tensors, text_tensor
+from dragoman_client.core.errors import IncompleteAnswer, ServerError
+from dragoman_client.core.tensors import Array, option_tensors, text_tensor
 
 ALWAYS: Final = tuple(output.name for output in OUTPUTS.values() if TRANSLATE in output.always)
 """Names of the tensors in every answer, each of shape [1, N]."""

@@ -25,15 +25,15 @@ from dragoman_options.client_frames import (
 from dragoman_options.frames import Answer, Damaged, Failure, Figure, FrameSplitter, Hello, Kind
 from dragoman_options.table import STREAM, TRANSLATE
 
-from dragoman_client.engine_wire import error_of, merged, read_answer, request_frame
-from dragoman_client.errors import (
+from dragoman_client.core.errors import (
     DeadlineExceeded,
     ServerError,
     ServerUnavailable,
     TranslationError,
 )
-from dragoman_client.request import Part
-from dragoman_client.tensors import Array
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import Array
+from dragoman_client.transports.engine_wire import error_of, merged, read_answer, request_frame
 
 _LATE_S = 1.0
 """Seconds after the deadline of a request at which the engine counts as hanging."""

@@ -14,7 +14,7 @@ from typing import Any
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OPTIONS, OUTPUTS
 
-from dragoman_client.errors import (
+from dragoman_client.core.errors import (
     AccessDenied,
     DeadlineExceeded,
     InvalidRequest,
@@ -23,9 +23,9 @@ from dragoman_client.errors import (
     TranslationError,
     from_status,
 )
-from dragoman_client.http_wire import column_of, refusal_message
-from dragoman_client.request import REPEATED, Part
-from dragoman_client.tensors import Array
+from dragoman_client.core.request import REPEATED, Part
+from dragoman_client.core.tensors import Array
+from dragoman_client.transports.http_wire import column_of, refusal_message
 
 INFO_PATH = "/api/v1/info"
 HEALTH_PATH = "/api/v1/health"

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import Translation
 
-from dragoman_client.line_formats import LineFormat
+from dragoman_client.files.line_formats import LineFormat
 
 _CHUNK_BYTES = 1 << 16
 _BLANK_LINES = re.compile(r"(?<!\s)(?:[^\S\n]*\n){2,}")

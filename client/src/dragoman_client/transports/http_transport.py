@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator, Mapping
 
 from dragoman_options.table import STREAM, TRANSLATE
 
-from dragoman_client import http_wire, own_wire
-from dragoman_client.event_lines import read_parts
-from dragoman_client.http_connections import HttpConnections
-from dragoman_client.own_transport import OwnTransport
-from dragoman_client.request import Part
-from dragoman_client.tensors import Array
-from dragoman_client.transport import AsyncTransport
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import Array
+from dragoman_client.transports import http_wire, own_wire
+from dragoman_client.transports.event_lines import read_parts
+from dragoman_client.transports.http_connections import HttpConnections
+from dragoman_client.transports.own_transport import OwnTransport
+from dragoman_client.transports.transport import AsyncTransport
 
 _MODELS = "/v2/models"
 _LEAST_S = 1e-3

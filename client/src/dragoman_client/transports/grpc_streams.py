@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dragoman_client.errors import DeadlineExceeded
+from dragoman_client.core.errors import DeadlineExceeded
 
 DEADLINE_GRACE_S = 3.0
 """Time between the server's deadline and gRPC's; the extra wait for a server that hangs."""

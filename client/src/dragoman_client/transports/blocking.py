@@ -16,9 +16,9 @@ from collections.abc import (
 )
 from typing import Any, TypeVar
 
-from dragoman_client.request import Part
-from dragoman_client.tensors import Array
-from dragoman_client.transport import Transport
+from dragoman_client.core.request import Part
+from dragoman_client.core.tensors import Array
+from dragoman_client.transports.transport import Transport
 
 _Result = TypeVar("_Result")
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from dragoman_options.table import INFO
 
-from dragoman_client.errors import ServerError
-from dragoman_client.tensors import Array
+from dragoman_client.core.errors import ServerError
+from dragoman_client.core.tensors import Array
 
 _DAMAGED = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Exceptions from parsing an answer of another form."""

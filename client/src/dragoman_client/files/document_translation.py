@@ -18,12 +18,12 @@ from dragoman_documents.office.package_reader import PackageReader
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 
-from dragoman_client.blocking import run_each
-from dragoman_client.compressed_files import HEAD_BYTES
-from dragoman_client.errors import InvalidRequest
-from dragoman_client.file_formats import Reader, check_archive, check_text
-from dragoman_client.isolation import isolate
-from dragoman_client.pools import ThreadPool, in_order
+from dragoman_client.core.errors import InvalidRequest
+from dragoman_client.files.compressed_files import HEAD_BYTES
+from dragoman_client.files.file_formats import Reader, check_archive, check_text
+from dragoman_client.files.isolation import isolate
+from dragoman_client.transports.blocking import run_each
+from dragoman_client.transports.pools import ThreadPool, in_order
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from dragoman_client.blocking import run
+from dragoman_client.transports.blocking import run
 
 _Item = TypeVar("_Item")
 _Part = TypeVar("_Part")

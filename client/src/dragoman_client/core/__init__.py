@@ -1,0 +1,1 @@
+"""Shared by all parts of the client: addresses, errors, requests, tensors."""

@@ -1,0 +1,1 @@
+"""Translation of files of lines and of documents."""

@@ -1,0 +1,1 @@
+"""Connections to servers: gRPC, HTTP, the engine's socket."""
