@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.request.literals import known_literals, without
+from dragoman_serving.fidelity.literals import known_literals, without
 from dragoman_serving.translation.faults import REPETITION
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure

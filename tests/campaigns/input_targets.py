@@ -24,9 +24,9 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_options", "dragom
     from dragoman_options.frames import Damaged, FrameSplitter
     from dragoman_options.refusal import Refused
     from dragoman_options.table import TRANSLATE
+    from dragoman_serving.fidelity.literals import known_literals, tag_spans
     from dragoman_serving.request.checks import check_options
     from dragoman_serving.request.glossary import Glossary
-    from dragoman_serving.request.literals import known_literals, tag_spans
     from dragoman_serving.request.suppression import suppressed_words
     from dragoman_serving.service.requests import RequestReader, RequestRules
 

@@ -11,8 +11,8 @@ import pytest
 from dragoman_export.bundle import export_bundle
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.plan import plan_request
-from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search
 from dragoman_training.run import checkpoint

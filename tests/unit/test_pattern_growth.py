@@ -15,7 +15,7 @@ _PROSE = "On 3 May 2024 the committee approved the annual budget; members met in
 _INPUT: dict[tuple[str, str], str | None] = {
     ("serving/dragoman_serving/markup/units.py", "pattern"): "aaab|aab|ab",
     (
-        "serving/dragoman_serving/request/reading.py",
+        "serving/dragoman_serving/fidelity/reading.py",
         "before + re.escape(stand_in) + behind",
     ): r"(?<!\w)der(?!\w)",
     (

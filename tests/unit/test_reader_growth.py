@@ -38,11 +38,11 @@ from dragoman_gateway.texts.segmentation import split
 from dragoman_gateway.web.body_encodings import UTF_8, encoding_of
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.requests import _form_pairs
+from dragoman_serving.fidelity.literals import known_literals, tag_spans
+from dragoman_serving.fidelity.messages import syntax_spans
+from dragoman_serving.fidelity.numbers import difference
+from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.request.glossary import Glossary
-from dragoman_serving.request.literals import known_literals, tag_spans
-from dragoman_serving.request.messages import syntax_spans
-from dragoman_serving.request.numbers import difference
-from dragoman_serving.request.plain_sentences import is_plain
 from dragoman_serving.translation.faults import is_copy
 from dragoman_serving.translation.segments import has_words
 

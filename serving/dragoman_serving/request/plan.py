@@ -23,15 +23,15 @@ from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_serving.engine.constraints import Constraints, Sampling, SuppressedWords
 from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_serving.fidelity.emphasis import in_usual_case
+from dragoman_serving.fidelity.reading import Reading
+from dragoman_serving.fidelity.unfinished_words import unfinished_word
 from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
-from dragoman_serving.request.emphasis import in_usual_case
 from dragoman_serving.request.glossary import Glossary, Term
 from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.markups import markups_of
-from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.suppression import suppressed_words
-from dragoman_serving.request.unfinished_words import unfinished_word
 from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 
 _DEFAULTS = SearchOptions()

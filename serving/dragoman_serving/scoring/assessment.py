@@ -17,9 +17,9 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import Future, when_all_done
+from dragoman_serving.fidelity.restored import Restored
+from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
 from dragoman_serving.request.plan import ScoringPlan
-from dragoman_serving.request.restored import Restored
-from dragoman_serving.request.tagged_sentence import TaggedSentence
 from dragoman_serving.scoring.alignment import Alignment, Linked, piece_weights, word_links
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer

@@ -28,12 +28,12 @@ from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.fidelity.literals import Literal, outside
+from dragoman_serving.fidelity.numbers import Number, localized, numbers_of, regrouped
+from dragoman_serving.fidelity.reading import Reading, StandIns
+from dragoman_serving.fidelity.restored import Edit, edited
 from dragoman_serving.request.glossary import Term
-from dragoman_serving.request.literals import Literal, outside
-from dragoman_serving.request.numbers import Number, localized, numbers_of, regrouped
 from dragoman_serving.request.plan import SearchPlan, with_beginning
-from dragoman_serving.request.reading import Reading, StandIns
-from dragoman_serving.request.restored import Edit, edited
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.edits import Aligned, edits_of_literals, edits_of_terms

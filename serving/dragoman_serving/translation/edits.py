@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Piece
+from dragoman_serving.fidelity.letter_case import with_capital
+from dragoman_serving.fidelity.reading import Reading
+from dragoman_serving.fidelity.restored import Edit
 from dragoman_serving.request.glossary import Term
-from dragoman_serving.request.letter_case import with_capital
-from dragoman_serving.request.reading import Reading
-from dragoman_serving.request.restored import Edit
 from dragoman_serving.translation.losses import occurrences
 
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001

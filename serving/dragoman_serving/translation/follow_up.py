@@ -16,8 +16,8 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.fidelity.reading import StandIns
 from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
-from dragoman_serving.request.reading import StandIns
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.corrections import Corrections, Submit

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dragoman.kernel.cutting import Span
+from dragoman_serving.fidelity.letter_case import with_capital
+from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.numbers import Number, difference, numbers_of
+from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.glossary import Term
-from dragoman_serving.request.letter_case import with_capital
-from dragoman_serving.request.literals import Literal
-from dragoman_serving.request.numbers import Number, difference, numbers_of
-from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.segments import SourceSentence
 
 NUMBERS, PLACEHOLDERS, SIGNS, TERMS = "numbers", "placeholders", "signs", "terms"

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 import numpy as np
 import numpy.typing as npt
 
-from dragoman_serving.request.numbers import Number, end_of_scale, localized, numbers_of
-from dragoman_serving.request.restored import Edit
+from dragoman_serving.fidelity.numbers import Number, end_of_scale, localized, numbers_of
+from dragoman_serving.fidelity.restored import Edit
 from dragoman_serving.translation.edits import Aligned, begin_of_word
 from dragoman_serving.translation.losses import WrongNumbers, is_repetition
 

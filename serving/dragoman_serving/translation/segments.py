@@ -16,15 +16,15 @@ from dragoman.kernel.sentences import (
     split_sentences,
 )
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.fidelity.casing import Capitals
+from dragoman_serving.fidelity.letter_case import lower
+from dragoman_serving.fidelity.literals import Literal, without
+from dragoman_serving.fidelity.messages import syntax_spans
+from dragoman_serving.fidelity.reading import Reading
+from dragoman_serving.fidelity.restored import Restored
+from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
-from dragoman_serving.request.casing import Capitals
 from dragoman_serving.request.glossary import Term
-from dragoman_serving.request.letter_case import lower
-from dragoman_serving.request.literals import Literal, without
-from dragoman_serving.request.messages import syntax_spans
-from dragoman_serving.request.reading import Reading
-from dragoman_serving.request.restored import Restored
-from dragoman_serving.request.tagged_sentence import TaggedSentence
 
 _EMPTY = Reading("")
 _NO_LETTER = re.compile(r"[\W\d_]")

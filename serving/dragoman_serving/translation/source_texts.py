@@ -15,17 +15,17 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks
 from dragoman.kernel.tags import has_tags
 from dragoman.kernel.text import Tokenizer
+from dragoman_serving.fidelity.casing import Capitals, Casing
+from dragoman_serving.fidelity.emphasis import may_have_capitals
+from dragoman_serving.fidelity.literals import Literal, Literals, known_literals, tag_spans
+from dragoman_serving.fidelity.plain_sentences import is_plain
+from dragoman_serving.fidelity.reading import Reading, StandIns
+from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.models.directions import Direction, Directions
-from dragoman_serving.request.casing import Capitals, Casing
-from dragoman_serving.request.emphasis import may_have_capitals
 from dragoman_serving.request.glossary import Term
-from dragoman_serving.request.literals import Literal, Literals, known_literals, tag_spans
 from dragoman_serving.request.markups import check_markup
-from dragoman_serving.request.plain_sentences import is_plain
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
-from dragoman_serving.request.reading import Reading, StandIns
-from dragoman_serving.request.tagged_sentence import TaggedSentence
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
 from dragoman_serving.translation.segments import (
     Piece,

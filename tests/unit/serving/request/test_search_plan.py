@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_options.table import OPTIONS
-from dragoman_serving.request.literals import Literal
+from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.request.plan import SearchPlan, plan_request, with_beginning
-from dragoman_serving.request.reading import Reading, StandIns
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits

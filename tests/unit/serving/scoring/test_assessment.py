@@ -17,8 +17,8 @@ from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.engine.settings import EngineSettings, Precision
+from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.plan import plan_scoring
-from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from dragoman_serving.request.letter_case import upper
+from dragoman_serving.fidelity.letter_case import upper
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from dragoman_serving.engine.errors import Overloaded
 from dragoman_serving.engine.futures import Future
-from dragoman_serving.request.literals import Literal
-from dragoman_serving.request.reading import Reading
+from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.corrections import Corrections
 from dragoman_serving.translation.translation import Translation

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from dragoman_serving.engine.sentence import SearchOptions
-from dragoman_serving.request.casing import Capitals
-from dragoman_serving.request.reading import Reading
+from dragoman_serving.fidelity.casing import Capitals
+from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.translation.segments import SourceSentence, SourceText
 from dragoman_serving.translation.translation import Composer, written
 from dragoman_serving.translation.translator import Translator

@@ -10,8 +10,8 @@ import pytest
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.plan import plan_request
-from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.corrections import Submit
 from dragoman_serving.translation.faults import fault_of, has_loop, is_copy, is_lost
 from dragoman_serving.translation.follow_up import FollowUp

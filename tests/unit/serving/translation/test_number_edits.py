@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dragoman_serving.request.numbers import difference, numbers_of
-from dragoman_serving.request.restored import Edit, edited
+from dragoman_serving.fidelity.numbers import difference, numbers_of
+from dragoman_serving.fidelity.restored import Edit, edited
 from dragoman_serving.translation.edits import Aligned
 from dragoman_serving.translation.losses import WrongNumbers, is_repetition
 from dragoman_serving.translation.number_edits import NumberEdits, without_overlaps

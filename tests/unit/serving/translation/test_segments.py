@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.request.literals import Literal, Literals, tag_spans
+from dragoman_serving.fidelity.literals import Literal, Literals, tag_spans
 from dragoman_serving.translation.segments import pieces_of_text
 from hypothesis import given
 from hypothesis import strategies as st

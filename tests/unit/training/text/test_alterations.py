@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.request.literals import known_literals
+from dragoman_serving.fidelity.literals import known_literals
 from dragoman_training.text.alterations import RULES, Example, altered, applied
 
 ENGLISH, GERMAN = "Tom's bus has 41 seats.", "Toms Bus hat 41 Plätze."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman_serving.request.literals import LETTERS, LONE_LETTER
+from dragoman_serving.fidelity.literals import LETTERS, LONE_LETTER
 
 _OF_LANGUAGE = {
     code: re.compile(

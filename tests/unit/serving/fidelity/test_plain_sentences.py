@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dragoman_serving.request.plain_sentences import is_plain
+from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.translation import source_texts
 from dragoman_serving.translation.segments import SourceSentence, SourceText

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.request.emphasis import WORD, Emphasis, may_have_capitals
-from dragoman_serving.request.letter_case import lower, upper, with_capital
-from dragoman_serving.request.literals import without
+from dragoman_serving.fidelity.emphasis import WORD, Emphasis, may_have_capitals
+from dragoman_serving.fidelity.letter_case import lower, upper, with_capital
+from dragoman_serving.fidelity.literals import without
 
 _LETTER, _FIRST = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_LETTERS = 5

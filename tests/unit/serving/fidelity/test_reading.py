@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from dragoman_serving.request.literals import Literal, known_literals
-from dragoman_serving.request.reading import Reading, StandIns
+from dragoman_serving.fidelity.literals import Literal, known_literals
+from dragoman_serving.fidelity.reading import Reading, StandIns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

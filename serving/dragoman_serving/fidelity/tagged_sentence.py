@@ -14,10 +14,10 @@ from typing import NamedTuple, Self
 
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
+from dragoman_serving.fidelity.literals import tag_spans
+from dragoman_serving.fidelity.restored import Occurrence, Restored
 from dragoman_serving.markup.document_order import document_order
 from dragoman_serving.markup.marked_texts import MarkedSentence
-from dragoman_serving.request.literals import tag_spans
-from dragoman_serving.request.restored import Occurrence, Restored
 
 _MOST_TAGS = 256
 """With more tags, all are literals instead. The time to restore spaces is quadratic in the number

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from dragoman_serving.request.literals import Literal, Literals, known_literals, tag_spans
+from dragoman_serving.fidelity.literals import Literal, Literals, known_literals, tag_spans
 from hypothesis import given
 from hypothesis import strategies as st
 

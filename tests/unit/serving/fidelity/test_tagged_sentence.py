@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 from dragoman_options.markup import Code, PlacedCodes
+from dragoman_serving.fidelity.literals import tag_spans
+from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
 from dragoman_serving.markup.placement import place
-from dragoman_serving.request.literals import tag_spans
-from dragoman_serving.request.tagged_sentence import TaggedSentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

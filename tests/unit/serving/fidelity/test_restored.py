@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.request.literals import tag_spans
-from dragoman_serving.request.restored import Occurrence, Restored
+from dragoman_serving.fidelity.literals import tag_spans
+from dragoman_serving.fidelity.restored import Occurrence, Restored
 
 
 @pytest.mark.parametrize(

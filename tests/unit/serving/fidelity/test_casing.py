@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.request.casing import Capitals, Cased, Casing
-from dragoman_serving.request.letter_case import lower
+from dragoman_serving.fidelity.casing import Capitals, Cased, Casing
+from dragoman_serving.fidelity.letter_case import lower
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -18,8 +18,8 @@ from typing import Self
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.request.literals import Literal, outside
-from dragoman_serving.request.restored import Occurrence, Restored, edited
+from dragoman_serving.fidelity.literals import Literal, outside
+from dragoman_serving.fidelity.restored import Occurrence, Restored, edited
 
 _FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}", "K{}", "W{}", "V{}", "Y{}", "J{}")
 _SIGNS = "*#~^"

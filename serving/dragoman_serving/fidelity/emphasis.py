@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.request.letter_case import lower, upper, with_capital
+from dragoman_serving.fidelity.letter_case import lower, upper, with_capital
 
 WORD = re.compile(r"(?<![\w./@:\\&-])[^\W\d_]+(?:['’][^\W\d_]+)*(?![\w/@\\]|[.:-]\w)")  # noqa: RUF001
 """A word that is not a part of a file name, an address or the like."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.request.numbers import (
+from dragoman_serving.fidelity.numbers import (
     difference,
     end_of_scale,
     localized,

@@ -1,0 +1,1 @@
+"""What must survive a translation: literals, numbers, emphasis, messages."""
