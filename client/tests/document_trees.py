@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import html5lib
-from dragoman_documents.markup import html_profile
-from dragoman_documents.markup.html_profile import is_text
+from dragoman_documents.html import html_profile
+from dragoman_documents.html.html_profile import is_text
 from lxml import etree
 
 Change = Callable[[str], str]

@@ -20,8 +20,8 @@ from random import Random
 
 import xml_documents
 from document_trees import xml_tree
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.xml.xml_reader import XmlReader
 from html_documents import damaged, inputs, pages, soups, trees
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st

@@ -9,10 +9,11 @@ from random import Random
 from typing import Any
 
 from document_trees import Change, html_texts, html_tree, ordered, unordered, xml_tree
-from dragoman_documents.markup import android_strings, html_profile
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.segments import Raw, Segment
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.core.segments import Raw, Segment
+from dragoman_documents.html import html_profile
+from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.xml import android_strings
+from dragoman_documents.xml.xml_reader import XmlReader
 from hypothesis import strategies as st
 from translated_documents import (
     SWAPPED,

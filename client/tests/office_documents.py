@@ -12,7 +12,7 @@ from document_trees import xml_tree
 from dragoman_client.core.request import Translation
 from dragoman_client.files.document_translation import Excerpt, excerpts_of, parts_of, whole
 from dragoman_client.files.file_formats import Reading, open_reader
-from dragoman_documents.markup.segments import Segment
+from dragoman_documents.core.segments import Segment
 from dragoman_documents.office.run_profiles import RunProfile
 from translated_documents import Translator
 

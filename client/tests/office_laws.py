@@ -7,11 +7,11 @@ import re
 from functools import partial
 from random import Random
 
-from dragoman_documents.markup.xml_reader import XmlReader
 from dragoman_documents.office.container import Container
 from dragoman_documents.office.packages import package_of
 from dragoman_documents.office.run_profiles import RunProfile
 from dragoman_documents.office.runs import RunReader
+from dragoman_documents.xml.xml_reader import XmlReader
 from markup_laws import check_document, check_trees, hostile_noise, without_noise
 from office_documents import heads, members, paragraphs, translated
 from translated_documents import (

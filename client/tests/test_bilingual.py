@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_documents.markup.segments import Segment
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.core.segments import Segment
+from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from lxml import etree
 from translated_documents import identity, spans, texts, written

@@ -9,8 +9,8 @@ from encodings.aliases import aliases
 
 import pytest
 from dragoman_client.files.document_translation import read_text
-from dragoman_documents.markup.encodings import codec_name
-from dragoman_documents.markup.html_reader import HtmlReader
+from dragoman_documents.core.encodings import codec_name
+from dragoman_documents.html.html_reader import HtmlReader
 
 MODULES = [module.name for module in pkgutil.iter_modules(encodings.__path__)]
 

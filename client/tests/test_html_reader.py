@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 from document_trees import html_tree, ordered
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.segments import Segment
+from dragoman_documents.core.segments import Segment
+from dragoman_documents.html.html_reader import HtmlReader
 from dragoman_options.markup import PlacedCodes
 from html_documents import inputs, soups, trees
 from hypothesis import example, given, settings

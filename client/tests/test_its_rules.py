@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.segments import Segment
-from dragoman_documents.markup.xml_profiles import BY_NAME
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.core.segments import Segment
+from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.xml.xml_profiles import BY_NAME
+from dragoman_documents.xml.xml_reader import XmlReader
 from translated_documents import identity, read, texts, written
 
 

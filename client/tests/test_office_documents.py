@@ -13,9 +13,9 @@ from random import Random
 import pytest
 from dragoman_client.files.document_translation import parts_of
 from dragoman_client.files.file_formats import ReadableFormat, Reading, format_of, open_reader
-from dragoman_documents.markup.xml_reader import XmlReader
 from dragoman_documents.office.run_profiles import DRAWING, STRINGS, WORD
 from dragoman_documents.office.runs import RunReader
+from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from dragoman_client.files.file_formats import open_reader
-from dragoman_documents.markup.segments import Segment
+from dragoman_documents.core.segments import Segment
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given
 from hypothesis import strategies as st

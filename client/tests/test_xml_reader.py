@@ -10,9 +10,9 @@ from xml.parsers import expat
 
 import pytest
 from document_trees import xml_tree
-from dragoman_documents.markup.segments import Segment
-from dragoman_documents.markup.xml_profiles import TEXT
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.core.segments import Segment
+from dragoman_documents.xml.xml_profiles import TEXT
+from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ import time
 from xml.etree import ElementTree
 
 import pytest
-from dragoman_documents.markup.xml_tokens import MOST_TOKEN_BYTES, XmlToken, XmlTokens
+from dragoman_documents.xml.xml_tokens import MOST_TOKEN_BYTES, XmlToken, XmlTokens
 from hypothesis import given
 from hypothesis import strategies as st
 from xml_documents import documents

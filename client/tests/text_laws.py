@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from dragoman_client.files.file_formats import READABLE, Reader, Reading, open_reader
-from dragoman_documents.markup.segments import Segment
+from dragoman_documents.core.segments import Segment
 from hypothesis import strategies as st
 from markup_laws import check_document
 from translated_documents import (

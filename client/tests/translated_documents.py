@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Protocol
 
-from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.core.segments import Raw, Segment
 from dragoman_options.markup import PlacedCodes
 
 Translator = Callable[[Segment], tuple[str, PlacedCodes]]

@@ -9,9 +9,9 @@ from typing import Any
 
 from dragoman_client.files.document_translation import read_text
 from dragoman_client.files.file_formats import Reader
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.xml_profiles import TEXT
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.xml.xml_profiles import TEXT
+from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.table import OPTIONS
 from dragoman_training.run.evaluation import measure
 

@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from dragoman_client import Translation, Translator
 from dragoman_client.files.document_translation import read_text
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.xml.xml_reader import XmlReader
 
 from lab.markup.placement import CORPORA, PART, SETS
 from lab.markup.tag_quality import TagQuality, bleu, tag_quality

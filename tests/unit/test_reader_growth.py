@@ -19,13 +19,13 @@ from dragoman_client.files.document_translation import read_text
 from dragoman_client.files.documents import Document
 from dragoman_client.files.file_formats import READABLE, Reading, format_of, open_reader
 from dragoman_client.files.glossary_files import parse_glossary
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.xml_profiles import GENERIC
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.html.html_reader import HtmlReader
 from dragoman_documents.office.formulas import Quoted
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_documents.office.run_profiles import WORD
 from dragoman_documents.office.runs import RunReader
+from dragoman_documents.xml.xml_profiles import GENERIC
+from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.glossaries.term_index import TermIndex
 from dragoman_gateway.protocols.chat.prompts import read_prompt

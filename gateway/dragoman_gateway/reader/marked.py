@@ -9,9 +9,9 @@ from typing import Final, Literal, get_args
 from dragoman_client import Translation
 from dragoman_client.files.document_translation import Excerpt, read_text
 from dragoman_client.files.file_formats import Reader
-from dragoman_documents.markup.html_reader import HtmlReader
-from dragoman_documents.markup.xml_profiles import TEXT
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.xml.xml_profiles import TEXT
+from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.refusal import WrongValue
 

@@ -7,7 +7,7 @@ import json
 import zlib
 from collections.abc import Callable
 
-from dragoman_documents.markup.encodings import codec_name
+from dragoman_documents.core.encodings import codec_name
 
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import BinaryIO, Self
 
-from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.office.container import Container, MemberBegin, frame
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_options.markup import Markup, PlacedCodes

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, Literal, Protocol, Self
 
-from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_documents.office.packages import PackageName
 
@@ -86,13 +86,13 @@ class Reading:
 
 
 def _open_html(reading: Reading) -> Reader:
-    from dragoman_documents.markup.html_reader import HtmlReader
+    from dragoman_documents.html.html_reader import HtmlReader
 
     return HtmlReader(source_language=reading.source_language)
 
 
 def _open_xml(reading: Reading) -> Reader:
-    from dragoman_documents.markup.xml_reader import XmlReader
+    from dragoman_documents.xml.xml_reader import XmlReader
 
     return XmlReader(
         source_language=reading.source_language, target_language=reading.target_language

@@ -13,9 +13,9 @@ from typing import Final, Literal, NamedTuple
 
 from dragoman_options.markup import Markup
 
+from dragoman_documents.core.languages import is_same_language
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.localisation.messages import InsertedText, chosen, is_text, message
-from dragoman_documents.markup.languages import is_same_language
-from dragoman_documents.markup.segments import Raw, Segment, Spelling
 from dragoman_documents.text_files.text_reader import TextReader
 
 _TOKEN = re.compile(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dragoman_options.markup import PlacedCodes
 
-from dragoman_documents.markup.segments import Raw, Segment, Spelling, Words, segments
+from dragoman_documents.core.segments import Raw, Segment, Spelling, Words, segments
 
 _TAG = re.compile(r"</?\w[^<>]*>")
 _SYNTAX = re.compile(r"</?\w[^<>]*>|%[-0^]?[A-Za-z](?!\w)|[%$#]?\{[^{}]*\}")

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from dragoman_options.markup import Markup, PlacedCodes
 
+from dragoman_documents.core.encodings import codec_name
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.localisation.plural_forms import plural_forms
-from dragoman_documents.markup.encodings import codec_name
-from dragoman_documents.markup.segments import Raw, Segment, Spelling
 from dragoman_documents.text_files.text_reader import TextReader
 
 _CHARSET = re.compile(rb"\bcharset=([\w.:-]{1,40})")

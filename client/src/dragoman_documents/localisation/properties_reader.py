@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.localisation.messages import is_text, message
-from dragoman_documents.markup.segments import Raw, Segment
 from dragoman_documents.text_files.text_reader import TextReader
 
 _LINE = re.compile(

@@ -11,8 +11,8 @@ from typing import Final
 
 from dragoman_options.markup import Markup
 
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.localisation.messages import message
-from dragoman_documents.markup.segments import Raw, Segment, Spelling
 from dragoman_documents.text_files.text_reader import TextReader
 
 _DELIMITERS: Final = ",;\t|"

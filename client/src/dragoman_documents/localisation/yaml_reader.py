@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import yaml
 from dragoman_options.markup import Markup
 
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.localisation.messages import chosen, has_text
-from dragoman_documents.markup.segments import Raw, Segment, Spelling
 from dragoman_documents.text_files.text_reader import TextReader
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -12,11 +12,11 @@ from typing import Final
 
 from dragoman_options.markup import MOST_CODES, Code, Markup, Span
 
+from dragoman_documents.core.gaps import BREAK
+from dragoman_documents.core.segments import MOST_KEPT_CHARACTERS, Raw, Segment, Spelling, Tag
 from dragoman_documents.markdown.markdown_blocks import Block, MarkdownBlocks
 from dragoman_documents.markdown.markdown_inlines import Inline, InlineKind, inlines_of
 from dragoman_documents.markdown.markdown_text import PIPE, MarkdownText, title_of, with_width
-from dragoman_documents.markup.gaps import BREAK
-from dragoman_documents.markup.segments import MOST_KEPT_CHARACTERS, Raw, Segment, Spelling, Tag
 from dragoman_documents.text_files.text_reader import TextReader
 
 _ESCAPED: Final = re.compile(
@@ -53,7 +53,7 @@ class MarkdownReader(TextReader):
 
     def _html(self, written: str, encoding: str) -> Iterator[Raw | Segment]:
         """Yields the texts of HTML; none gets an empty line, which would end the HTML."""
-        from dragoman_documents.markup.html_reader import HtmlReader
+        from dragoman_documents.html.html_reader import HtmlReader
 
         reader = HtmlReader(encoding="utf-8", source_language=self._source_language)
         for part in [*reader.feed(written.encode()), *reader.close()]:

@@ -10,9 +10,9 @@ from typing import Final
 
 from dragoman_options.markup import PlacedCodes, Span
 
+from dragoman_documents.core.segments import Segment, Tag, fitted
 from dragoman_documents.markdown.markdown_blocks import BlockKind
 from dragoman_documents.markdown.markdown_inlines import InlineKind, flanks
-from dragoman_documents.markup.segments import Segment, Tag, fitted
 
 _SPACE: Final = re.compile(r"[\s\0-\x1f\x7f]")
 _SPECIAL: Final = re.compile(r"[\\*_`\[\]<&|~${!]")

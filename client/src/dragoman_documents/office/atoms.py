@@ -9,11 +9,11 @@ from html import escape
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from dragoman_documents.markup.gaps import OpaqueKind
-from dragoman_documents.markup.its_rules import local_name
-from dragoman_documents.markup.segments import Segment
-from dragoman_documents.markup.xml_tokens import XmlToken
+from dragoman_documents.core.gaps import OpaqueKind
+from dragoman_documents.core.segments import Segment
 from dragoman_documents.office.run_profiles import Range, RunProfile
+from dragoman_documents.xml.its_rules import local_name
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 Part = bytes | Segment
 

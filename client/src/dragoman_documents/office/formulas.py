@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 from xml.parsers import expat
 
-from dragoman_documents.markup.its_rules import local_name
+from dragoman_documents.xml.its_rules import local_name
 
 MOST_PATTERNS: Final = 100
 """With more patterns than these, no cell is translated."""

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
-from dragoman_documents.markup.languages import names_language
-from dragoman_documents.markup.segments import Raw, Segment
-from dragoman_documents.markup.xml_profiles import OPENDOCUMENT, XHTML
-from dragoman_documents.markup.xml_reader import XmlReader
+from dragoman_documents.core.languages import names_language
+from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.office.container import Container, MemberBegin
 from dragoman_documents.office.packages import Member, Package, PackageName, package_of
 from dragoman_documents.office.run_profiles import NO_TEXT, RunProfile
 from dragoman_documents.office.runs import RunReader
+from dragoman_documents.xml.xml_profiles import OPENDOCUMENT, XHTML
+from dragoman_documents.xml.xml_reader import XmlReader
 
 Part = Raw | Segment | MemberBegin
 

@@ -15,12 +15,12 @@ from typing import Final, Literal, TypeVar
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from dragoman_documents.markup.its_rules import local_name
-from dragoman_documents.markup.xml_profiles import NCX, OPENDOCUMENT, XHTML, XmlProfile
 from dragoman_documents.office import run_profiles
 from dragoman_documents.office.container import Container
 from dragoman_documents.office.formulas import Quoted
 from dragoman_documents.office.run_profiles import RunProfile
+from dragoman_documents.xml.its_rules import local_name
+from dragoman_documents.xml.xml_profiles import NCX, OPENDOCUMENT, XHTML, XmlProfile
 
 PackageName = Literal["docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"]
 """Names of the formats that are ZIP archives."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from dragoman_documents.markup.xml_spelling import Change
+from dragoman_documents.xml.xml_spelling import Change
 
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 

@@ -15,10 +15,8 @@ from html import unescape
 from itertools import islice
 from typing import Final
 
-from dragoman_documents.markup import xml_spelling
-from dragoman_documents.markup.gaps import OpaqueKind
-from dragoman_documents.markup.its_rules import local_name
-from dragoman_documents.markup.segments import (
+from dragoman_documents.core.gaps import OpaqueKind
+from dragoman_documents.core.segments import (
     Closing,
     Opaque,
     Opening,
@@ -29,10 +27,12 @@ from dragoman_documents.markup.segments import (
     Words,
     segments,
 )
-from dragoman_documents.markup.xml_segmenter import attribute_parts
-from dragoman_documents.markup.xml_tokens import XmlToken, XmlTokens
 from dragoman_documents.office.atoms import Atom, Item, Look, Odd, Part, atoms_of, full
 from dragoman_documents.office.run_profiles import RunProfile
+from dragoman_documents.xml import xml_spelling
+from dragoman_documents.xml.its_rules import local_name
+from dragoman_documents.xml.xml_segmenter import attribute_parts
+from dragoman_documents.xml.xml_tokens import XmlToken, XmlTokens
 
 MOST_PARAGRAPH_BYTES: Final = 1 << 20
 """A longer paragraph is translated run by run."""

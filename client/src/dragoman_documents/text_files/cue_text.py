@@ -11,8 +11,8 @@ from typing import Final, NamedTuple, Self
 
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
-from dragoman_documents.markup.gaps import BREAK
-from dragoman_documents.markup.segments import Segment, Tag
+from dragoman_documents.core.gaps import BREAK
+from dragoman_documents.core.segments import Segment, Tag
 
 MOST_CHARACTERS_A_SECOND: Final = 20
 """Subtitles with more are reported: few people read faster."""

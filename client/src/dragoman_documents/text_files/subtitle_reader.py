@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dragoman_documents.markup.segments import (
+from dragoman_documents.core.segments import (
     Closing,
     Opaque,
     Opening,

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Final
 
-from dragoman_documents.markup.segments import Raw, Segment
+from dragoman_documents.core.segments import Raw, Segment
 
 MOST_BYTES: Final = 1 << 23
 """A longer file is refused, because it is held in memory."""

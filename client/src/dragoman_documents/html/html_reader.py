@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dragoman_documents.markup import html_profile, html_spelling
-from dragoman_documents.markup.gaps import OpaqueKind
-from dragoman_documents.markup.html_elements import Element, OpenElements
-from dragoman_documents.markup.html_encoding import (
-    EncodingSearch,
-    PageDecoder,
-    errors_of,
-    python_name,
-)
-from dragoman_documents.markup.html_tokens import HtmlToken, HtmlTokens
-from dragoman_documents.markup.languages import DocumentLanguages
-from dragoman_documents.markup.segments import (
+from dragoman_documents.core.gaps import OpaqueKind
+from dragoman_documents.core.languages import DocumentLanguages
+from dragoman_documents.core.segments import (
     MOST_KEPT_CHARACTERS,
     MOST_TEXT_CHARACTERS,
     Closing,
@@ -30,7 +21,16 @@ from dragoman_documents.markup.segments import (
     Words,
     segments,
 )
-from dragoman_documents.markup.xml_profiles import XHTML
+from dragoman_documents.html import html_profile, html_spelling
+from dragoman_documents.html.html_elements import Element, OpenElements
+from dragoman_documents.html.html_encoding import (
+    EncodingSearch,
+    PageDecoder,
+    errors_of,
+    python_name,
+)
+from dragoman_documents.html.html_tokens import HtmlToken, HtmlTokens
+from dragoman_documents.xml.xml_profiles import XHTML
 
 _FOREIGN = ("svg", "math")
 _KINDS: Mapping[str, OpaqueKind] = {"br": "break", "wbr": "hidden"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.parsers import expat
 
-from dragoman_documents.markup.encodings import codec_name, is_single_byte
+from dragoman_documents.core.encodings import codec_name, is_single_byte
 
 MOST_TOKEN_BYTES = 1 << 23
 """A longer tag, comment or CDATA section is refused, because it is kept in memory."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dragoman_documents.markup.html_profile import IN_HEAD, NOT_IN_FOREIGN, names
+from dragoman_documents.html.html_profile import IN_HEAD, NOT_IN_FOREIGN, names
 
 _FORMATTING: Final = names("a b big code em font i nobr s small strike strong tt u")
 """Formatting elements, which are reopened."""

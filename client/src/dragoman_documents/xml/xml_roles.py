@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dragoman_documents.markup.its_rules import NAMESPACE, ItsRules, local_name
-from dragoman_documents.markup.languages import DocumentLanguages
-from dragoman_documents.markup.outline import Item
-from dragoman_documents.markup.xml_profiles import LINE_BREAKS, Role, XmlProfile
-from dragoman_documents.markup.xml_tokens import XmlToken
+from dragoman_documents.core.languages import DocumentLanguages
+from dragoman_documents.xml.its_rules import NAMESPACE, ItsRules, local_name
+from dragoman_documents.xml.outline import Item
+from dragoman_documents.xml.xml_profiles import LINE_BREAKS, Role, XmlProfile
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 _WITHIN_TEXT: dict[str, Role] = {"yes": "inline", "no": "block", "nested": "nested"}
 _OPAQUE: tuple[Role, ...] = ("keep", "opaque", "hidden", "break", "skip")

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple
 
 from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
 
-from dragoman_documents.markup.gaps import BREAK, Gaps, OpaqueKind, separator, touches_one_word
+from dragoman_documents.core.gaps import BREAK, Gaps, OpaqueKind, separator, touches_one_word
 
 SegmentKind = Literal["text", "attribute", "title"]
 

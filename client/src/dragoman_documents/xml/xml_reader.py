@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dragoman_documents.markup.bilingual import UnitReader, form_of
-from dragoman_documents.markup.languages import DocumentLanguages
-from dragoman_documents.markup.outline import Outline
-from dragoman_documents.markup.segments import Raw, Segment
-from dragoman_documents.markup.xml_profiles import GENERIC, XmlProfile, profile_of
-from dragoman_documents.markup.xml_roles import XmlRoles
-from dragoman_documents.markup.xml_segmenter import XmlSegmenter
-from dragoman_documents.markup.xml_tokens import XmlToken, XmlTokens
+from dragoman_documents.core.languages import DocumentLanguages
+from dragoman_documents.core.segments import Raw, Segment
+from dragoman_documents.xml.bilingual import UnitReader, form_of
+from dragoman_documents.xml.outline import Outline
+from dragoman_documents.xml.xml_profiles import GENERIC, XmlProfile, profile_of
+from dragoman_documents.xml.xml_roles import XmlRoles
+from dragoman_documents.xml.xml_segmenter import XmlSegmenter
+from dragoman_documents.xml.xml_tokens import XmlToken, XmlTokens
 
 _HEAD_BYTES = 1 << 13
 """At least this much, and the root's tag, is read before the profile is chosen."""

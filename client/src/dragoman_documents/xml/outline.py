@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from dragoman_documents.markup.xml_profiles import Role
-from dragoman_documents.markup.xml_tokens import XmlToken
+from dragoman_documents.xml.xml_profiles import Role
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 UNDECIDED_BYTES = 1 << 16
 """An element longer than this and without its own text so far is a block."""

@@ -9,9 +9,9 @@ import codecs
 import re
 from typing import Final
 
-from dragoman_documents.markup import html_profile
-from dragoman_documents.markup.encodings import codec_name, is_single_byte
-from dragoman_documents.markup.html_tokens import HtmlToken, HtmlTokens
+from dragoman_documents.core.encodings import codec_name, is_single_byte
+from dragoman_documents.html import html_profile
+from dragoman_documents.html.html_tokens import HtmlToken, HtmlTokens
 
 _LEAST_BYTES: Final = 1024
 """At least this much of a page is searched, and then the rest of its head."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from dragoman_documents.markup.xml_profiles import XHTML
+from dragoman_documents.xml.xml_profiles import XHTML
 
 
 def names(written: str) -> frozenset[str]:

@@ -8,11 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dragoman_documents.markup import xml_spelling
-from dragoman_documents.markup.gaps import OpaqueKind
-from dragoman_documents.markup.its_rules import local_name
-from dragoman_documents.markup.outline import Item
-from dragoman_documents.markup.segments import (
+from dragoman_documents.core.gaps import OpaqueKind
+from dragoman_documents.core.segments import (
     MOST_KEPT_CHARACTERS,
     MOST_TEXT_CHARACTERS,
     Closing,
@@ -26,13 +23,16 @@ from dragoman_documents.markup.segments import (
     Words,
     segments,
 )
-from dragoman_documents.markup.xml_profiles import (
+from dragoman_documents.xml import xml_spelling
+from dragoman_documents.xml.its_rules import local_name
+from dragoman_documents.xml.outline import Item
+from dragoman_documents.xml.xml_profiles import (
     LINE_BREAK_TAG,
     LINE_BREAKS,
     Role,
     XmlProfile,
 )
-from dragoman_documents.markup.xml_tokens import XmlToken
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 MOST_NESTED_BYTES = 1 << 20
 """A nested element longer than this splits the text around it."""

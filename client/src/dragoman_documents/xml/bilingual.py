@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from dragoman_documents.markup.its_rules import local_name
-from dragoman_documents.markup.languages import (
+from dragoman_documents.core.languages import (
     DocumentLanguages,
     is_same_language,
     names_language,
 )
-from dragoman_documents.markup.outline import Item
-from dragoman_documents.markup.segments import Raw, Segment
-from dragoman_documents.markup.xml_profiles import (
+from dragoman_documents.core.segments import Raw, Segment
+from dragoman_documents.xml.its_rules import local_name
+from dragoman_documents.xml.outline import Item
+from dragoman_documents.xml.xml_profiles import (
     LINE_BREAK_TAG,
     PLACEHOLDERS,
     Pair,
@@ -30,10 +30,10 @@ from dragoman_documents.markup.xml_profiles import (
     XmlProfile,
     roles,
 )
-from dragoman_documents.markup.xml_roles import XmlRoles
-from dragoman_documents.markup.xml_segmenter import XmlSegmenter
-from dragoman_documents.markup.xml_spelling import ATTRIBUTE
-from dragoman_documents.markup.xml_tokens import XmlToken
+from dragoman_documents.xml.xml_roles import XmlRoles
+from dragoman_documents.xml.xml_segmenter import XmlSegmenter
+from dragoman_documents.xml.xml_spelling import ATTRIBUTE
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 MOST_UNIT_BYTES = 1 << 24
 """A longer unit is refused, because it is held in memory."""

@@ -7,7 +7,7 @@ import html.entities
 import re
 from collections.abc import Callable
 
-from dragoman_documents.markup.segments import Spelling
+from dragoman_documents.core.segments import Spelling
 
 ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
 """An attribute of a tag; search from the beginning of the tag, since values may look like one."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from reprlib import repr as brief
 from typing import NamedTuple
 
-from dragoman_documents.markup.xml_tokens import XmlToken
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 NAMESPACE = "http://www.w3.org/2005/11/its"
 _NAME = r"(?:[\w.-]+:)?([\w.-]+|\*)"

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from html.entities import html5
 
-from dragoman_documents.markup.html_encoding import errors_of
-from dragoman_documents.markup.segments import Spelling
+from dragoman_documents.core.segments import Spelling
+from dragoman_documents.html.html_encoding import errors_of
 
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|([a-zA-Z][a-zA-Z0-9]*;?)(=?))")

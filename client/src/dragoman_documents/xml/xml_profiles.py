@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from dragoman_documents.markup import android_strings
-from dragoman_documents.markup.xml_spelling import Change
+from dragoman_documents.xml import android_strings
+from dragoman_documents.xml.xml_spelling import Change
 
 Role = Literal[
     "block", "text", "inline", "auto", "keep", "opaque", "hidden", "break", "nested", "skip"

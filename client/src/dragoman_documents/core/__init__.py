@@ -1,0 +1,1 @@
+"""Shared by all readers of documents: segments, gaps, languages, encodings."""

@@ -1,0 +1,1 @@
+"""Reads HTML into texts with codes, and writes the translations back."""

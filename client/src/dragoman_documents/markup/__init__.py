@@ -1,1 +1,0 @@
-"""Splits documents with markup into text segments and the bytes between them."""

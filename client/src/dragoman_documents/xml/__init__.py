@@ -1,0 +1,1 @@
+"""Reads XML into texts with codes, and writes the translations back."""
