@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman_export.models.model_source import ModelSource
-    from dragoman_training.marian.hub import Told
+    from dragoman_training.marian.hub import OnProgress
     from dragoman_training.marian.languages import Languages
 
 
@@ -60,7 +60,7 @@ def given_languages(arguments: argparse.Namespace) -> Languages:
 
 
 @contextlib.contextmanager
-def hub_progress(quiet: bool) -> Iterator[Told]:
+def hub_progress(quiet: bool) -> Iterator[OnProgress]:
     """Yields a function that shows a progress bar for each download, on a terminal."""
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TaskID

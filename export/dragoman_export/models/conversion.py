@@ -15,7 +15,7 @@ from dragoman_training.firefox.catalogue import Offer, Pair
 from dragoman_training.firefox.mozilla import LICENCE, Mozilla
 from dragoman_training.firefox.original_student import OriginalStudent
 from dragoman_training.firefox.student_importing import StudentFolder, import_student, is_student
-from dragoman_training.marian.hub import Fetched, Hub, Told
+from dragoman_training.marian.hub import Fetched, Hub, OnProgress
 from dragoman_training.marian.importing import FILES, import_marian
 from dragoman_training.marian.languages import Languages
 from dragoman_training.marian.original import Original, OriginalMarian
@@ -45,14 +45,14 @@ class Converter:
 
     Attributes:
         cache: stores them.
-        told: called with the progress of downloads.
+        on_progress: called with the progress of downloads.
         offline: download nothing.
         languages: of the model, if its files do not state them.
         exact: whether ONNX Runtime's 8-bit products are exact on this CPU.
     """
 
     cache: ModelCache
-    told: Told
+    on_progress: OnProgress
     offline: bool = False
     languages: Languages = field(default_factory=Languages)
     exact: bool = field(default_factory=exact_int8_products)
@@ -114,7 +114,7 @@ class Converter:
             if source.pair is not None:
                 commit = self._offer(source, source.pair, folder).sha256
             else:
-                commit = self._hub(source).commit(source.name, folder, self.told)
+                commit = self._hub(source).commit(source.name, folder, self.on_progress)
         return commit != model.record.commit
 
     def _is_outdated(self, source: ModelSource, model: CachedModel) -> bool:
@@ -146,12 +146,12 @@ class Converter:
         """Download a model's files; returns their folder."""
         if source.pair is not None:
             offer = self._offer(source, source.pair, folder)
-            downloaded = self._mozilla.fetch(str(source), offer, folder, self.told)
+            downloaded = self._mozilla.fetch(str(source), offer, folder, self.on_progress)
             return downloaded.folder, downloaded.fetched
         hub = self._hub(source)
         hub.check_online(source.name)
         log.info("%s: downloading from %s", source, hub.endpoint)
-        fetched = hub.fetch(source.name, folder, self.told)
+        fetched = hub.fetch(source.name, folder, self.on_progress)
         log.info("%s: commit %s", source, fetched.commit)
         return folder, fetched
 

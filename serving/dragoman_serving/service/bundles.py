@@ -128,7 +128,7 @@ class Bundles:
             InvalidRequest: there is no route.
         """
         routes = self._keeper.routes
-        options = request.wanted.options
+        options = request.requested.options
         return routes.choose_for(
             request.texts,
             _text(options.get("source_language")),

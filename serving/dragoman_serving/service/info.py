@@ -52,8 +52,8 @@ class InfoModel(Model):
             parsed = self._reader.read(request, needs_texts=False)
             if parsed.texts:
                 raise InvalidRequest(f"{INFO} takes no text_input")
-            if parsed.wanted.options:
-                raise InvalidRequest(f"{INFO} takes no {next(iter(parsed.wanted.options))}")
+            if parsed.requested.options:
+                raise InvalidRequest(f"{INFO} takes no {next(iter(parsed.requested.options))}")
             written = json.dumps(describe(self._bundles, self._metrics_port))
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())

@@ -48,7 +48,7 @@ class PivotedRequest:
         self.bundle = ""
         self._via: str = route.via
         self._bundles, self._route, self._request = bundles, route, request
-        self._legs = legs_of(request.wanted.options, route.languages, model)
+        self._legs = legs_of(request.requested.options, route.languages, model)
         self._markups = _carried(request.texts, self._legs.first)
         self._first: Sequence[Translation] = ()
 

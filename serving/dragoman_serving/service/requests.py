@@ -77,7 +77,7 @@ class ParsedRequest:
 
     texts: list[str]
     shape: tuple[int, ...]
-    wanted: ParsedOptions
+    requested: ParsedOptions
     urgency: Urgency
     targets: tuple[str, ...] = ()
 
@@ -87,7 +87,7 @@ class ParsedRequest:
         Raises:
             InvalidRequest: an option has several values, but not one for each text.
         """
-        options = self.wanted.options
+        options = self.requested.options
         several = {name: options[name] for name in _OF_ROWS if type(options.get(name)) is tuple}
         if not several:
             return [([*range(len(self.texts))], self)]
@@ -107,12 +107,12 @@ class ParsedRequest:
         ]
 
     def _part(self, indices: Sequence[int], languages: Mapping[str, str]) -> ParsedRequest:
-        options = {**self.wanted.options, **languages}
+        options = {**self.requested.options, **languages}
         return replace(
             self,
             texts=[self.texts[index] for index in indices],
             targets=tuple(self.targets[index] for index in indices if self.targets),
-            wanted=replace(self.wanted, options=options, planned=None),
+            requested=replace(self.requested, options=options, planned=None),
         )
 
 

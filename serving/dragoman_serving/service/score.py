@@ -22,7 +22,7 @@ class ScoreModel(OneAnswerModel[Assessment]):
     def begin(self, translator: Translator, request: ParsedRequest) -> Submitted[Assessment]:
         """See `OneAnswerModel`."""
         return translator.score(
-            request.texts, request.targets, request.wanted.options, request.urgency
+            request.texts, request.targets, request.requested.options, request.urgency
         )
 
     def answer(

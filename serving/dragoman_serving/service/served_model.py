@@ -135,7 +135,7 @@ class OneAnswerModel(Model, Generic[_PerText]):
                     "language",
                 )
             fallbacks = _fallbacks(parts, routes)
-            form = Form(request.number, parsed.wanted.outputs, parsed.shape, fallbacks)
+            form = Form(request.number, parsed.requested.outputs, parsed.shape, fallbacks)
             under_way = UnderWay(form, trace, request.id)
             if routes[0].languages:
                 future = self._start_pivoted(bundles, routes[0], parsed, under_way)
@@ -212,7 +212,7 @@ def _fallbacks(
     """The fallbacks of each text's languages."""
     by_text: dict[int, tuple[str, ...]] = {}
     for (indices, part), route in zip(parts, routes, strict=True):
-        by_text |= dict.fromkeys(indices, route.language_fallbacks(part.wanted.options))
+        by_text |= dict.fromkeys(indices, route.language_fallbacks(part.requested.options))
     return [by_text[index] for index in sorted(by_text)]
 
 

@@ -77,7 +77,7 @@ class TranslateModel(OneAnswerModel[Translation]):
 
 def _plan(translator: Translator, request: ParsedRequest) -> SearchPlan:
     """The plan of a request; a cached one if the request before had the same options."""
-    parsed_options, is_lone = request.wanted, len(request.texts) == 1
+    parsed_options, is_lone = request.requested, len(request.texts) == 1
     known = parsed_options.planned
     if is_lone and known is not None and known.by() is translator:
         return known.plan

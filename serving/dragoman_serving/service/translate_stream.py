@@ -78,7 +78,7 @@ class TranslateStreamModel(Model):
             parsed = self._reader.read(request, trace)
             if len(parsed.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(parsed.texts)} texts: give one")
-            form = Form(request.number, parsed.wanted.outputs, parsed.shape)
+            form = Form(request.number, parsed.requested.outputs, parsed.shape)
             growing = _Growing(form, trace, request.id)
             future = self._start(parsed, growing)
         except Exception as error:  # one request's error must not reach the others
@@ -91,7 +91,7 @@ class TranslateStreamModel(Model):
     def _start(self, request: ParsedRequest, growing: _Growing) -> Future[list[Translation]]:
         bundles = self._bundles
         route = bundles.route(request)
-        fallbacks = [route.language_fallbacks(request.wanted.options)]
+        fallbacks = [route.language_fallbacks(request.requested.options)]
         growing.form = replace(growing.form, language_fallbacks=fallbacks)
         if route.languages:
             growing.pivoted = PivotedRequest(bundles, route, request, STREAM)
@@ -102,7 +102,7 @@ class TranslateStreamModel(Model):
                     translator, between, options, growing
                 )
             )
-        options = request.wanted.options
+        options = request.requested.options
         return bundles.start(
             route.bundles[0],
             request,

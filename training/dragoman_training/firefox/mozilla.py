@@ -33,7 +33,7 @@ from dragoman_training.firefox.catalogue import (
     offers_of_registry,
     with_digests,
 )
-from dragoman_training.marian.hub import Fetched, Told
+from dragoman_training.marian.hub import Fetched, OnProgress
 from dragoman_training.patience import Unavailable, download, forbidden, is_offline
 from dragoman_training.secure_http import Hop, is_secure
 from dragoman_training.transfer import PIECE_BYTES, PartialFile
@@ -149,14 +149,14 @@ class Mozilla:
             return with_digests(choose(registered, pair, architecture, word), recorded)
         return choose(recorded or registered, pair, architecture, word)
 
-    def fetch(self, word: str, offer: Offer, folder: Path, on_progress: Told) -> Downloaded:
+    def fetch(self, word: str, offer: Offer, folder: Path, on_progress: OnProgress) -> Downloaded:
         """Download a model's files; from the records' servers if the registry's lack one.
 
         Args:
             word: as the user named it.
             offer: the model.
             folder: for its files; must exist. Those of an earlier call are kept or resumed.
-            on_progress: see `Told`.
+            on_progress: see `OnProgress`.
 
         Raises:
             UsageError: a file is not available, or has another digest.
@@ -193,7 +193,7 @@ class Mozilla:
         return self._lists[url]
 
 
-def _fetch_all(word: str, offer: Offer, folder: Path, on_progress: Told) -> Downloaded:
+def _fetch_all(word: str, offer: Offer, folder: Path, on_progress: OnProgress) -> Downloaded:
     """Download all files of a model; the largest last, so that a missing one is noticed early."""
     if unknown := [file.name for file in offer.files.values() if file.sha256 is None]:
         log.warning("%s: no digest is published of %s", word, ", ".join(unknown))
@@ -203,7 +203,7 @@ def _fetch_all(word: str, offer: Offer, folder: Path, on_progress: Told) -> Down
     return Downloaded(folder, Fetched(offer.sha256, digests))
 
 
-def _fetch(file: RemoteFile, folder: Path, on_progress: Told) -> None:
+def _fetch(file: RemoteFile, folder: Path, on_progress: OnProgress) -> None:
     """Download, unpack and verify a file, unless it is there."""
     path, packed = folder / file.name, folder / f".{file.name}.packed"
     if file.sha256 is not None and path.exists() and _sha256(path) == file.sha256:

@@ -43,7 +43,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PRIVATE = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
 
-Told = Callable[[str, int, int | None], None]
+OnProgress = Callable[[str, int, int | None], None]
 """Called with the file, the bytes downloaded so far, and the total."""
 
 
@@ -99,13 +99,13 @@ class Hub:
         token = os.environ.get("HF_TOKEN", "").strip()
         return cls(address, revision, token, offline or is_offline())
 
-    def fetch(self, name: str, folder: Path, on_progress: Told) -> Fetched:
+    def fetch(self, name: str, folder: Path, on_progress: OnProgress) -> Fetched:
         """Download a model's files.
 
         Args:
             name: `owner/model`.
             folder: where they go; must exist. Partial files of an earlier call are resumed.
-            on_progress: see `Told`.
+            on_progress: see `OnProgress`.
 
         Raises:
             UsageError: the hub has no such model, is unreachable, breaks off, or sends other
@@ -132,7 +132,7 @@ class Hub:
                 raise UsageError(f"{self.endpoint}: {name} has no {SAFETENSORS} and no {PICKLE}")
         return Fetched(first.commit, digests)
 
-    def commit(self, name: str, folder: Path, on_progress: Told) -> str:
+    def commit(self, name: str, folder: Path, on_progress: OnProgress) -> str:
         """The commit that `fetch` would download; same arguments and errors as `fetch`."""
         return self._first(name, folder, on_progress).commit
 
@@ -145,7 +145,7 @@ class Hub:
         if self.offline:
             raise forbidden(name)
 
-    def _first(self, name: str, folder: Path, on_progress: Told) -> _Stated:
+    def _first(self, name: str, folder: Path, on_progress: OnProgress) -> _Stated:
         self.check_online(name)
         stated = self._fetch(name, _NEEDED[0], folder, on_progress)
         if stated is None:
@@ -159,7 +159,7 @@ class Hub:
         revision = urllib.parse.quote(self.revision, safe="")
         return f"{self.endpoint.rstrip('/')}/{name}/resolve/{revision}/{file}"
 
-    def _fetch(self, name: str, file: str, folder: Path, on_progress: Told) -> _Stated | None:
+    def _fetch(self, name: str, file: str, folder: Path, on_progress: OnProgress) -> _Stated | None:
         """Download and verify a file; return what the hub states about it, None if it has none."""
         address = self._address(name, file)
         partial = PartialFile(folder / file, folder / f".{file}.version")

@@ -403,7 +403,7 @@ def test_sentences_of_both_legs_are_counted(folders: list[Path]) -> None:
         last = future.result(WAIT_S)
         counted = [resident.record.pivoted for resident in bundles.keeper.residents]
         assert counted == [3, sum(translation.sentences for translation in last)]
-        direct = replace(parsed, wanted=ParsedOptions(dict(TO_ENGLISH), (), None, 0))
+        direct = replace(parsed, requested=ParsedOptions(dict(TO_ENGLISH), (), None, 0))
         bundles.start(bundles.route(direct).bundles[0], direct, _to_english).result(WAIT_S)
         assert counted == [resident.record.pivoted for resident in bundles.keeper.residents]
     finally:

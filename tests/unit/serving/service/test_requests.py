@@ -31,7 +31,7 @@ def test_texts_keep_their_shape() -> None:
     request = RequestReader(RULES).read(asked())
     assert request.texts == ["red", "grün"]
     assert request.shape == (1, 2)
-    assert request.wanted.options == {}
+    assert request.requested.options == {}
     nothing = request_of(1, 0, {}, (), ())
     assert RequestReader(RULES).read(nothing, needs_texts=False).texts == []
 
@@ -56,21 +56,21 @@ def test_options_may_be_inputs_or_parameters() -> None:
     right = OptionArguments(
         target_language="en", beam_width=4, length_penalty=0.5, split_sentences=True
     )
-    assert RequestReader(RULES).read(by_input).wanted.options == right
-    assert RequestReader(RULES).read(by_parameter).wanted.options == right
+    assert RequestReader(RULES).read(by_input).requested.options == right
+    assert RequestReader(RULES).read(by_parameter).requested.options == right
 
 
 def test_known_options_are_not_parsed_again() -> None:
     reader = RequestReader(RULES)
     first, again = reader.read(asked(beam_width=1)), reader.read(asked(beam_width=1))
-    assert again.wanted is first.wanted
+    assert again.requested is first.requested
     # True equals 1, but it is not the same request.
-    assert reader.read(asked(beam_width=True)).wanted.options["beam_width"] is True
+    assert reader.read(asked(beam_width=True)).requested.options["beam_width"] is True
     large = asked(prefix="a" * 10_000)
-    assert reader.read(large).wanted is not reader.read(large).wanted
+    assert reader.read(large).requested is not reader.read(large).requested
     for number in range(1000):
         reader.read(asked(max_tokens=number))
-    assert reader.read(asked(max_tokens=7)).wanted.options == {"max_tokens": 7}
+    assert reader.read(asked(max_tokens=7)).requested.options == {"max_tokens": 7}
     assert len(reader) <= 256
 
 
@@ -84,12 +84,12 @@ def test_each_request_has_its_own_timeout() -> None:
 
 def test_tritons_own_parameters_are_not_options() -> None:
     request = asked(sequence_id=1, sequence_start=True, sequence_end=True, priority=2, timeout=3)
-    assert RequestReader(RULES).read(request).wanted.options == {}
+    assert RequestReader(RULES).read(request).requested.options == {}
 
 
 def test_an_option_may_be_repeated_for_each_text() -> None:
     three = Tensor.of("beam_width", DataType.INT32, (3, 1), [2, 2, 2])
-    assert RequestReader(RULES).read(asked(three)).wanted.options == {"beam_width": 2}
+    assert RequestReader(RULES).read(asked(three)).requested.options == {"beam_width": 2}
 
 
 @pytest.mark.parametrize(
