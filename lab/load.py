@@ -119,7 +119,10 @@ async def run(job: LoadJob) -> LoadResult:
     plan = job.plan
     address = Address(is_grpc=True, tls=False, authority=job.address)
     target = Target(
-        *(f"grpc://{job.address}", address, Access(), dict(job.options)),
+        f"grpc://{job.address}",
+        address,
+        Access(),
+        dict(job.options),
         streamed=False,
         timeout_s=plan.timeout_s,
     )
@@ -135,7 +138,10 @@ async def run(job: LoadJob) -> LoadResult:
     page = ledger.window(0)
     errors = page.errors + ledger.window(1).errors + ledger.warm_up_errors
     return LoadResult(
-        *(plan.duration_s, page.sentences, page.tokens, page.latencies.encode()),
+        plan.duration_s,
+        page.sentences,
+        page.tokens,
+        page.latencies.encode(),
         {f"{kind}: {ledger.examples[kind]}": count for kind, count in errors.items()},
         # Scale as if the clocks had been read at the window's end.
         {

@@ -149,7 +149,7 @@ class Page:
         if click:
             for kind in ("mousePressed", "mouseReleased"):
                 self._send(
-                    *("Input.dispatchMouseEvent",), type=kind, x=x, y=y, button="left", clickCount=1
+                    "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
                 )
 
     def click(self, selector: str) -> None:
@@ -165,7 +165,7 @@ class Page:
     def resize(self, width: int, height: int, scale: float = 1.0) -> None:
         """Resize the window, in CSS pixels."""
         self._send(
-            *("Emulation.setDeviceMetricsOverride",),
+            "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
             deviceScaleFactor=scale,
@@ -179,7 +179,7 @@ class Page:
     def go_offline(self, is_offline: bool) -> None:
         """Disconnect the page from the network, or reconnect it."""
         self._send(
-            *("Network.emulateNetworkConditions",),
+            "Network.emulateNetworkConditions",
             offline=is_offline,
             latency=0,
             downloadThroughput=-1,

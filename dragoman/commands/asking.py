@@ -18,7 +18,8 @@ DEFAULT_URL = "grpc://localhost:8001"
 def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None:
     """Declare the server's address, as `--url` and other names, and the client's credentials."""
     parser.add_argument(
-        *("--url", *other_names),
+        "--url",
+        *other_names,
         default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
         help="server: grpc://HOST:PORT of Triton, or http://HOST:PORT of a gateway or Triton; "
         "grpcs:// or https:// with TLS; without a scheme, port 8001 is gRPC, others are HTTP "

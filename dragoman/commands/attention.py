@@ -271,7 +271,13 @@ def _draw(arguments: argparse.Namespace, attention: Attention, translation: str)
         from dragoman.drawing.page import write_page
 
         page = write_page(
-            *(attention, arguments.text, translation, kind, layer, heads, arguments.token)
+            attention=attention,
+            text=arguments.text,
+            translation=translation,
+            kind=kind,
+            layer=layer,
+            heads=heads,
+            token=arguments.token,
         )
         with writing(f"--out {arguments.out}"):
             arguments.out.write_text(page, encoding="utf-8")

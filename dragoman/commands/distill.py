@@ -166,6 +166,8 @@ def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict
         # Counting reads the whole text, so it is done only for a progress bar.
         bar = progress.add_task(task.written.name, total=None if quiet else task.count())
         return distil(
-            *(task, teacher, lambda sources: progress.update(bar, completed=sources)),
+            task=task,
+            teacher=teacher,
+            watch=lambda sources: progress.update(bar, completed=sources),
             force=arguments.force,
         )

@@ -204,7 +204,9 @@ def _oracle(arguments: argparse.Namespace) -> _System:
     if not 1 <= arguments.beam_width <= limits.max_beam_width:
         raise UsageError(f"--beam-width {arguments.beam_width}: give 1 to {limits.max_beam_width}")
     translator = Translator(
-        *(checkpoint.model, checkpoint.tokenizer, limits),
+        checkpoint.model,
+        checkpoint.tokenizer,
+        limits,
         beam_width=arguments.beam_width,
         alpha=arguments.length_penalty,
     )

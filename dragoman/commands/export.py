@@ -135,7 +135,9 @@ def _onnx(arguments: argparse.Namespace) -> int:
 
     check_folder("--out", arguments.out.parent)
     export_bundle(
-        *(arguments.checkpoint, arguments.out, arguments.storage),
+        source=arguments.checkpoint,
+        bundle=arguments.out,
+        storage=arguments.storage,
         length_penalty=arguments.length_penalty,
         max_sentence_tokens=arguments.max_sentence_tokens,
         force=arguments.force,

@@ -141,8 +141,10 @@ def _planned(arguments: argparse.Namespace, run: Run) -> Run:
 
     assert run.capacity is not None
     plan = plan_for(
-        *(read_rate(arguments.plan), run.capacity.sentences_per_s),
-        *(run.texts.characters_mean, arguments.price),
+        wanted_per_s=read_rate(arguments.plan),
+        capacity_per_s=run.capacity.sentences_per_s,
+        characters=run.texts.characters_mean,
+        price_per_hour=arguments.price,
     )
     return replace(run, capacity=replace(run.capacity, plan=plan))
 

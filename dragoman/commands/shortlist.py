@@ -80,7 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(console=console, disable=arguments.quiet or not sys.stderr.isatty()) as bar:
         task = bar.add_task("counting", total=len(texts) * ROUNDS)
         manifest = add_shortlist(
-            *(bundle, texts, arguments.tokens, arguments.frequent, arguments.force),
+            bundle=bundle,
+            texts=texts,
+            each=arguments.tokens,
+            frequent=arguments.frequent,
+            force=arguments.force,
             on_progress=lambda: bar.advance(task),
         )
     _print(bundle, manifest, texts)

@@ -123,7 +123,10 @@ def _settings(
     saved = RunConfig.from_json(finished[-1] / CONFIG) if finished else None
     data = _own_data(texts, arguments.valid_text, saved)
     return settings_for(
-        *(arguments.config, arguments.set, data, arguments.data_dir),
+        recipe=arguments.config,
+        words=arguments.set,
+        data=data,
+        data_dir=arguments.data_dir,
         saved=saved,
         start=RunConfig.from_json(start / CONFIG) if start else None,
         tell=tell,

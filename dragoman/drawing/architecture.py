@@ -111,7 +111,9 @@ class _Stack:
         axes, left, bottom = self._axes, self._left, self._next
         axes.add_patch(
             FancyBboxPatch(
-                *((left, bottom), _WIDTH, _HEIGHT),
+                (left, bottom),
+                _WIDTH,
+                _HEIGHT,
                 boxstyle="round,pad=0,rounding_size=0.08",
                 facecolor=_COLOURS[colour],
                 edgecolor=_INK,
@@ -158,7 +160,9 @@ class _Stack:
         height = self._next - _GAP / 2 - bottom
         self._axes.add_patch(
             FancyBboxPatch(
-                *((self._left - 0.25, bottom), _WIDTH + 0.5, height),
+                (self._left - 0.25, bottom),
+                _WIDTH + 0.5,
+                height,
                 boxstyle="round,pad=0,rounding_size=0.15",
                 fill=False,
                 edgecolor="#777777",

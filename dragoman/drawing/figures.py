@@ -101,7 +101,7 @@ def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = No
         for layer, row in enumerate(grid):
             for head, axes in zip(shown, row, strict=True):
                 axes.imshow(
-                    *(weights[layer, head],), cmap="Blues", vmin=0, vmax=1, interpolation="none"
+                    weights[layer, head], cmap="Blues", vmin=0, vmax=1, interpolation="none"
                 )
                 axes.set_title(f"layer {layer}, head {head}", fontsize=7, pad=2)
                 axes.tick_params(length=0)
@@ -116,7 +116,7 @@ def draw_positions(model_size: int, positions: int, rates: PositionRates = "pape
         figure = Figure(figsize=(7, 5.2), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=(1.6, 1))
         image = above.imshow(
-            *(table,), cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="none"
+            table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", interpolation="none"
         )
         figure.colorbar(image, ax=above)
         above.set(
@@ -149,7 +149,8 @@ def save(figure: Figure, path: Path) -> None:
         _log.warning(
             "%s: no installed font has %s, so boxes are drawn instead; install a font, "
             "such as Noto Sans CJK, or draw an .svg or a page",
-            *(path, brief(characters)),
+            path,
+            brief(characters),
         )
 
 

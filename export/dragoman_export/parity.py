@@ -133,7 +133,10 @@ class _Values:
             yield self._encoder(checks[0], cross, precision)
             logits = cached_logits(
                 self._graphs[f"decoder{suffix}"],
-                *(self._manifest, cross, self._src_lengths, self._tgt_in.numpy()),
+                manifest=self._manifest,
+                cross=cross,
+                src_lengths=self._src_lengths,
+                tgt_in=self._tgt_in.numpy(),
             )
             actual, right = logits[..., self._sayable], self._logits[..., self._sayable]
             yield self._compare(checks[1], actual, right, self._tgt_keep_mask, precision)

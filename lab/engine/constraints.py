@@ -57,7 +57,10 @@ class Case:
     def options(self) -> SearchOptions:
         """The search's options."""
         return SearchOptions(
-            *(self.width, 0.6, 1, self.constraints),
+            beam_width=self.width,
+            length_penalty=0.6,
+            hypotheses=1,
+            constraints=self.constraints,
             token_scores=self.token_scores,
             alignment=self.alignment,
         )

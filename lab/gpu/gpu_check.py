@@ -217,8 +217,14 @@ def _speed(
         limit_ms = step_bytes(batch, width, contender.precision) / gb_per_s / 1e6
         memory_mb = _used_mb() - before_mb
     return Speed(
-        *(contender.name, contender.precision, width, batch, tokens / seconds),
-        *(1e3 * seconds / TARGET_TOKENS, limit_ms, memory_mb),
+        contender=contender.name,
+        precision=contender.precision,
+        beam=width,
+        batch=batch,
+        tokens_per_s=tokens / seconds,
+        step_ms=1e3 * seconds / TARGET_TOKENS,
+        limit_ms=limit_ms,
+        gpu_memory_mb=memory_mb,
     )
 
 

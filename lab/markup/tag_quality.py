@@ -80,7 +80,11 @@ def tag_quality(pairs: Sequence[TaggedPair], translated: Sequence[TaggedLine | N
         for pair, line in zip(pairs, translated, strict=True)
     ]
     return TagQuality(
-        *(len(pairs), elements, once / elements, in_parent / elements, matched / len(pairs)),
+        len(pairs),
+        elements,
+        once / elements,
+        in_parent / elements,
+        matched / len(pairs),
         *map(bleu, (texts, pieces, best)),
     )
 

@@ -109,10 +109,12 @@ def tagged_pair(source: str, target: str) -> TaggedPair | None:
     places = dict(zip(_numbered(tgt.names), tgt.codes, strict=True))
     expected = [places[name] for name in _numbered(src.names)]
     return TaggedPair(
-        *(src, tgt, Markup(src.codes)),
-        tuple((begin, end) for begin, end, _ in expected),
-        tuple(index for index, code in enumerate(src.codes) if not _is_outer(src.text, code)),
-        frozenset(index for index, (*_, empty) in enumerate(src.names) if empty),
+        line=src,
+        reference=tgt,
+        markup=Markup(src.codes),
+        expected=tuple((begin, end) for begin, end, _ in expected),
+        inner=tuple(index for index, code in enumerate(src.codes) if not _is_outer(src.text, code)),
+        empty=frozenset(index for index, (*_, empty) in enumerate(src.names) if empty),
     )
 
 

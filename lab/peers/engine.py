@@ -158,7 +158,7 @@ def main(arguments: argparse.Namespace) -> Results:
     test = read_test_set(arguments.data_dir, TEST, arguments.sentences, bundle, manifest)
     precisions: list[Precision] = ["int8", "fp32"] if arguments.fp32 else ["int8"]
     penalties = LengthPenalties(arguments.length_penalty, arguments.peer_length_penalty)
-    how = (precisions, arguments.rounds, partial(check_ours, wanted=instruction_set))
+    how = (precisions, arguments.rounds, partial(check_ours, expected_set=instruction_set))
     with converted(bundle) as model:
         reports = {}
         for _, compute_type in _PRECISIONS:

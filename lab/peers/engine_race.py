@@ -140,9 +140,15 @@ def race(
     search = workload.search
     return [
         Case(
-            *(workload.model, search.beam_width, search.batch_size, precision),
-            *(len(workload.inputs), workload.source_tokens, str(best)),
-            *(samples[precision], samples[best]),
+            model=workload.model,
+            beam_width=search.beam_width,
+            batch_size=search.batch_size,
+            precision=precision,
+            sentences=len(workload.inputs),
+            source_tokens=workload.source_tokens,
+            setting=str(best),
+            dragoman=samples[precision],
+            ctranslate2=samples[best],
         )
         for precision in ours
     ], best.process

@@ -82,17 +82,26 @@ class _Names:
 
 _NAMES = {
     "avx2": _Names(
-        *("AVX2", "AVX2", "AVX2", "Intel AVX2"),
-        "Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX2) enabled processors",
+        ctranslate2="AVX2",
+        onednn="AVX2",
+        mkl="AVX2",
+        onednn_reports="Intel AVX2",
+        mkl_reports="Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX2) enabled processors",
     ),
     "avxvnni": _Names(
-        *("AVX2", "AVX2_VNNI", "AVX2_E1", "Intel AVX2 with Intel DL Boost"),
-        "Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX-2) "
+        ctranslate2="AVX2",
+        onednn="AVX2_VNNI",
+        mkl="AVX2_E1",
+        onednn_reports="Intel AVX2 with Intel DL Boost",
+        mkl_reports="Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX-2) "
         "with support of Intel(R) Deep Learning Boost (Intel(R) DL Boost)",
     ),
     "avx512vnni": _Names(
-        *("AVX512", "AVX512_CORE_VNNI", "AVX512_E1", "Intel AVX-512 with Intel DL Boost"),
-        "Intel(R) Advanced Vector Extensions 512 (Intel(R) AVX-512) "
+        ctranslate2="AVX512",
+        onednn="AVX512_CORE_VNNI",
+        mkl="AVX512_E1",
+        onednn_reports="Intel AVX-512 with Intel DL Boost",
+        mkl_reports="Intel(R) Advanced Vector Extensions 512 (Intel(R) AVX-512) "
         "with support of Intel(R) Deep Learning Boost (Intel(R) DL Boost)",
     ),
 }

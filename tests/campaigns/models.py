@@ -89,8 +89,11 @@ def _random_load(
     dying = PairLoad(_http(server), directions, steady.texts, _DEADLINE_S)
     replaced = [model for model in models if len(model.versions) > 1]
     replacements = Replacements(
-        *(replaced, lambda: _identities(server), lambda: server.log.count(_REFUSED)),
-        *(plan.of(100, 6), plan.seed),
+        models=replaced,
+        served=lambda: _identities(server),
+        refused=lambda: server.log.count(_REFUSED),
+        count=plan.of(100, 6),
+        seed=plan.seed,
     )
     begin_s = time.monotonic()
     least_s = plan.of(600, 15)

@@ -117,9 +117,13 @@ class Podman:
         keys, root = self._folder / "keys", self._folder / "ubuntu"
         self.run("--extract", self._folder / "keys.deb", keys, program="dpkg-deb")
         self.run(
-            *("--variant=minbase", "--components=main,universe"),
+            "--variant=minbase",
+            "--components=main,universe",
             f"--keyring={keys}/usr/share/keyrings/ubuntu-archive-keyring.gpg",
-            *("noble", root, _MIRROR, "/usr/share/debootstrap/scripts/gutsy"),
+            "noble",
+            root,
+            _MIRROR,
+            "/usr/share/debootstrap/scripts/gutsy",
             program="debootstrap",
         )
         archive = self._folder / "ubuntu.tar"
@@ -132,15 +136,23 @@ class Podman:
         settings = self._folder / "pip.conf"
         settings.write_text("[global]\ncert = /host-ca.crt\ntimeout = 180\n")
         self.run(
-            *("bud", "--format", "docker", "--isolation", "chroot", "--network", "host"),
-            *(
-                "--volume",
-                f"{_CA_FILE}:/host-ca.crt:ro",
-                "--volume",
-                f"{settings}:/etc/pip.conf:ro",
-            ),
+            "bud",
+            "--format",
+            "docker",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            "--volume",
+            f"{_CA_FILE}:/host-ca.crt:ro",
+            "--volume",
+            f"{settings}:/etc/pip.conf:ro",
             *(word for argument in arguments for word in ("--build-arg", argument)),
-            *("--tag", image, "--file", file, context),
+            "--tag",
+            image,
+            "--file",
+            file,
+            context,
             program="buildah",
         )
 

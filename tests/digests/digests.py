@@ -81,7 +81,10 @@ def read_sentences(case: Case, count: int | None = None) -> list[Sentence]:
             sampling = replace(constraints.sampling, seed=(index,))
             constraints = replace(constraints, sampling=sampling)
         options = SearchOptions(
-            *(case.width, LENGTH_PENALTY, max(1, case.alternatives), constraints),
+            beam_width=case.width,
+            length_penalty=LENGTH_PENALTY,
+            hypotheses=max(1, case.alternatives),
+            constraints=constraints,
             token_scores=case.details,
             alignment=case.details,
             alternatives=range(case.alternatives),

@@ -277,9 +277,21 @@ def test_a_bundle_scores_it(served: Served, tmp_path: Path) -> None:
 def test_columns_of_parquet_have_it(served: Served, tmp_path: Path) -> None:
     parquet.write_table(Table.from_pydict({"text": TEXTS}), tmp_path / "in.parquet")
     run(
-        *("-m", "dragoman", "--quiet", "batch", "--url", served.server.grpc_url),
-        *("--input", str(tmp_path / "in.parquet"), "--output", str(tmp_path / "out")),
-        *("--field", "text", "--target-language", "de", "--return-loudness"),
+        "-m",
+        "dragoman",
+        "--quiet",
+        "batch",
+        "--url",
+        served.server.grpc_url,
+        "--input",
+        str(tmp_path / "in.parquet"),
+        "--output",
+        str(tmp_path / "out"),
+        "--field",
+        "text",
+        "--target-language",
+        "de",
+        "--return-loudness",
     )
     (written,) = (tmp_path / "out").glob("*.parquet")
     table = parquet.read_table(written)

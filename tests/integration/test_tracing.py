@@ -52,7 +52,8 @@ def traced(
         with (
             serving(tracing=TraceOptions(collector.url, rate=0)) as served,
             run_gateway(
-                *(getattr(served.server, request.param), served.server.http_url),
+                getattr(served.server, request.param),
+                served.server.http_url,
                 otlp=collector.url,
                 trace_rate=0,
                 access_log=True,

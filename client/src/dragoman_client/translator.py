@@ -317,7 +317,15 @@ class Translator:
         if isinstance(form, str):
             reading = Reading.of(options, columns)
             return self._translate_markup(
-                *(Path(source), Path(target), form, reading, resume, force, tell, refuse), options
+                source=Path(source),
+                target=Path(target),
+                form=form,
+                reading=reading,
+                resume=resume,
+                force=force,
+                tell=tell,
+                refuse=refuse,
+                options=options,
             )
         return translate_file(
             self,

@@ -171,7 +171,11 @@ class Blocks:
         shape = graph.op("Concat", batch, graph.constant([-1]), size, axis=0)
         query, key, value = (graph.op("Reshape", part, shape) for part in parts)  # [B, T, E]
         attended = graph.op(
-            *("Attention", query, key, value, keep_mask),
+            "Attention",
+            query,
+            key,
+            value,
+            keep_mask,
             is_causal=0,
             scale=1.0,
             q_num_heads=heads,
@@ -202,7 +206,9 @@ class Blocks:
         first_shape = graph.op("Concat", batch, graph.constant([size]), axis=0)
         first = graph.op("Expand", graph.constant(0.0, np.float32), first_shape)
         _, cells = graph.split_op(
-            *("Scan", first, *both),
+            "Scan",
+            first,
+            *both,
             outputs=2,
             body=_recurrence(size),
             num_scan_inputs=2,

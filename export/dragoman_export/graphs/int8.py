@@ -111,7 +111,7 @@ class Int8Blocks(Blocks):
             # needs.
             width = self.config.feed_forward_size if is_inner else self.config.model_size
             codes = graph.op(
-                *("QuantizeLinear", x, scales, self._zero_points), axis=1, block_size=width
+                "QuantizeLinear", x, scales, self._zero_points, axis=1, block_size=width
             )
             self._quantized[x] = codes, scales
         return self._quantized[x]

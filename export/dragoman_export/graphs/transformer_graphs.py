@@ -107,7 +107,10 @@ def decoder(blocks: Blocks) -> Graph:
         query, *new = graph.split_op("Split", parts, outputs=3, axis=1, num_outputs=3)
         key, value = (
             graph.inplace_op(
-                *("TensorScatter", past.pop(0), part, positions),
+                "TensorScatter",
+                past.pop(0),
+                part,
+                positions,
                 output=present.pop(0),
                 axis=-2,
                 mode="linear",

@@ -229,7 +229,10 @@ class Report:
         passed = [outcome.passed for outcome in self.outcomes if outcome.passed is not None]
         log.info(
             "%s: %d of %d checks passed, against %s",
-            *(name, sum(passed), len(passed), self.reference),
+            name,
+            sum(passed),
+            len(passed),
+            self.reference,
         )
 
 

@@ -302,8 +302,11 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         if options.repository is None:
             return BundleList(options.to_serve, options.parameters)
         return Repository(
-            *(options.repository, options.more_models, options.config, options.parameters),
-            options.to_serve,
+            path=options.repository,
+            more_models=options.more_models,
+            config=options.config,
+            parameters=options.parameters,
+            to_serve=options.to_serve,
         )
 
     @property

@@ -102,9 +102,16 @@ class _Version(Generic[_Loaded]):
     @property
     def holding(self) -> Holding:
         return Holding(
-            *(self.key, self.state, self.footprint.loaded_bytes, self.footprint.loading_bytes),
-            *(self.in_flight, self.used_s, self.loaded_s, self.wanted_s),
-            *(self.is_draining, self.is_leaving),
+            key=self.key,
+            state=self.state,
+            loaded_bytes=self.footprint.loaded_bytes,
+            loading_bytes=self.footprint.loading_bytes,
+            in_flight=self.in_flight,
+            used_s=self.used_s,
+            loaded_s=self.loaded_s,
+            wanted_s=self.wanted_s,
+            is_draining=self.is_draining,
+            is_leaving=self.is_leaving,
         )
 
 

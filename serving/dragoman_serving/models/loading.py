@@ -104,7 +104,12 @@ def open_engine(
         limits = replace(limits, rows=min(limits.rows, network.most_rows))
     ids = special_ids or manifest.special_ids
     engine = Engine(
-        *(network, ids, _workers(settings, layout), limits, on_failure, settings.tuning),
+        network,
+        ids,
+        _workers(settings, layout),
+        limits,
+        on_failure,
+        settings.tuning,
         statistics,
     )
     scoring = None

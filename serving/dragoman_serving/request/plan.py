@@ -209,7 +209,10 @@ class SearchPlan(ScoringPlan):
         # All of the beam, since several may be the same text.
         hypotheses = width if self.coverage_penalty or self.hypotheses > 1 else 1
         return SearchOptions(
-            *(width, self.alpha, 1 if self.samples else hypotheses, constraints),
+            beam_width=width,
+            length_penalty=self.alpha,
+            hypotheses=1 if self.samples else hypotheses,
+            constraints=constraints,
             token_scores=self.assessed or self.coverage_penalty > 0,
             alignment="alignments" in self.outputs or self.coverage_penalty > 0,
             shortlist=self.shortlist,

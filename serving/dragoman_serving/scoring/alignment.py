@@ -125,8 +125,11 @@ class PieceWeights:
             if indices.size:
                 row[:] = np.average(first.weights[indices], axis=0, weights=overlaps[indices])
         return PieceWeights(
-            *(first.source, self.target, self.weights @ carried),
-            *(first.source_spans, self.target_spans),
+            source=first.source,
+            target=self.target,
+            weights=self.weights @ carried,
+            source_spans=first.source_spans,
+            target_spans=self.target_spans,
         )
 
 

@@ -201,8 +201,13 @@ class Assessor:
         futures = self._scorer.submit(
             [
                 Pair(
-                    *(pair.src_ids, pair.tgt_ids, pair.complete, aligned),
-                    *(urgency.priority, urgency.deadline_s, "attention" in outputs),
+                    pair.src_ids,
+                    pair.tgt_ids,
+                    pair.complete,
+                    aligned,
+                    urgency.priority,
+                    urgency.deadline_s,
+                    "attention" in outputs,
                     trace=urgency.trace,
                 )
                 for pair in unknown

@@ -82,16 +82,27 @@ class NativeScoring:
         log_probs = np.empty(len(ids), np.float32)
         memory = scratch.memory(max(len(ids), len(src_ids)))
         sources = Sources(
-            *(len(pairs), len(src_ids), src_ids.ctypes.data, src_lengths.ctypes.data),
-            *(0, src_room, cross_addresses.ctypes.data),
+            len(pairs),
+            len(src_ids),
+            src_ids.ctypes.data,
+            src_lengths.ctypes.data,
+            0,
+            src_room,
+            cross_addresses.ctypes.data,
         )
         self._library.encode(network.address, ctypes.byref(sources), memory, None)
         self._library.score(
             network.address,
             Pairs(
-                *(len(pairs), len(ids), lengths.ctypes.data),
-                *(ids.ctypes.data, targets.ctypes.data, src_lengths.ctypes.data),
-                *(src_room, room, cross_addresses.ctypes.data),
+                len(pairs),
+                len(ids),
+                lengths.ctypes.data,
+                ids.ctypes.data,
+                targets.ctypes.data,
+                src_lengths.ctypes.data,
+                src_room,
+                room,
+                cross_addresses.ctypes.data,
                 aligning=network.aligning.ctypes.data,
                 alignments=alignments.ctypes.data,
                 scores=scratch.scores(SCORED_TOGETHER),

@@ -67,9 +67,12 @@ class Bundles:
         if to_serve.memory_bytes is not None:
             self._most_bytes = _most_of_bundles(to_serve.memory_bytes)
         self._keeper = Keeper(
-            *(read_bundles(folders), self._load, self._measure, self._most_bytes),
-            settings.max_waiting,
-            to_serve.pivot,
+            bundles=read_bundles(folders),
+            load=self._load,
+            measure=self._measure,
+            most_bytes=self._most_bytes,
+            most_waiting=settings.max_waiting,
+            pivot=to_serve.pivot,
         )
         try:
             check_names(self._keeper.routes, to_serve.pivot, to_serve.preload)
@@ -194,7 +197,10 @@ class Bundles:
         """
         self._check(bundle)
         translator = Translator(
-            *(bundle.folder, self._settings_of(bundle), self._on_failure, self._statistics),
+            bundle.folder,
+            self._settings_of(bundle),
+            self._on_failure,
+            self._statistics,
             manifest=bundle.manifest,
         )
         if bundle.manifest.identity in self._proven:
@@ -277,6 +283,7 @@ def _most_of_bundles(memory_bytes: int) -> int:
         )
     log.info(
         "models take at most %.0f MB, the engine with them at most %.0f MB",
-        *(most_bytes / 1e6, memory_bytes / 1e6),
+        most_bytes / 1e6,
+        memory_bytes / 1e6,
     )
     return most_bytes

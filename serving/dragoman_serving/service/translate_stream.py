@@ -50,7 +50,11 @@ class _Growing:
         if self.pivoted is not None:
             translations = self.pivoted.joined(translations)
         return answers.of_translations(
-            *(translations, outputs | self.outputs, self.form, self.bundle), sent=self.sent
+            translations=translations,
+            requested=outputs | self.outputs,
+            form=self.form,
+            bundle=self.bundle,
+            sent=self.sent,
         )
 
 
@@ -118,8 +122,10 @@ class TranslateStreamModel(Model):
     ) -> Future[list[Translation]]:
         growing.bundle = growing.pivoted.bundle if growing.pivoted else translator.manifest.identity
         stream = translator.stream(
-            *(request.texts[0], options),
-            *(lambda: self._look_at(growing), request.urgency),
+            request.texts[0],
+            options,
+            lambda: self._look_at(growing),
+            request.urgency,
         )
         growing.stream, growing.has_begun = stream, True
         self._look_at(growing)  # updates may have come before the stream was set

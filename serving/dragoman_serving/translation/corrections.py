@@ -535,7 +535,11 @@ def _not_after_number(vocabulary: tuple[str, ...], last_word: str) -> npt.NDArra
 
 def _pair(sentence: SourceSentence, hypothesis: Hypothesis, attention: bool = False) -> Pair:
     return Pair(
-        *(sentence.src_ids, hypothesis.ids, hypothesis.complete, attention),
-        *(sentence.priority, sentence.deadline_s),
+        sentence.src_ids,
+        hypothesis.ids,
+        hypothesis.complete,
+        attention,
+        sentence.priority,
+        sentence.deadline_s,
         trace=sentence.trace,
     )

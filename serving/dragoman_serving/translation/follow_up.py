@@ -207,8 +207,12 @@ class FollowUp:
         known = [scored_by_search(hypothesis, self._alignment) for hypothesis in hypotheses]
         pairs = [
             Pair(
-                *(sentence.src_ids, hypothesis.ids, hypothesis.complete, True),
-                *(sentence.priority, sentence.deadline_s),
+                sentence.src_ids,
+                hypothesis.ids,
+                hypothesis.complete,
+                True,
+                sentence.priority,
+                sentence.deadline_s,
                 trace=sentence.trace,
             )
             for hypothesis, scored in zip(hypotheses, known, strict=True)

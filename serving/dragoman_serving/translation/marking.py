@@ -98,8 +98,12 @@ class Marker:
         ]
         unknown = [
             Pair(
-                *(sentence.src_ids, hypothesis.ids, hypothesis.complete, True),
-                *(plan.urgency.priority, plan.urgency.deadline_s),
+                sentence.src_ids,
+                hypothesis.ids,
+                hypothesis.complete,
+                True,
+                plan.urgency.priority,
+                plan.urgency.deadline_s,
                 trace=plan.urgency.trace,
             )
             for sentence, hypothesis, scored in zip(sentences, hypotheses, known, strict=True)

@@ -244,8 +244,12 @@ class SourceTexts:
             index, read.reading, src_ids, read.marked, in_capitals
         )
         return SourceSentence(
-            *(tuple(src_ids), max_tokens, search),
-            *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
+            tuple(src_ids),
+            max_tokens,
+            search,
+            plan.urgency.priority,
+            plan.urgency.deadline_s,
+            plan.urgency.trace,
             reading=read.reading,
             literals=tuple(read.literals),
             marked=read.marked,
@@ -297,7 +301,11 @@ class SourceTexts:
         try:
             return list(
                 pieces_of_text(
-                    *(text, source, most_tokens, counter, literals),
+                    text=text,
+                    language=source,
+                    most_tokens=most_tokens,
+                    counter=counter,
+                    literals=literals,
                     has_tags=reader.has_tags,
                     keeps_spaces=keeps_spaces,
                 )

@@ -117,17 +117,24 @@ class Translator:
         self._texts = SourceTexts(self.manifest, self._tokenizer)
         self._settings = settings or EngineSettings()
         opened = open_engine(
-            *(bundle, self.manifest, self._settings),
+            bundle=bundle,
+            manifest=self.manifest,
+            settings=self._settings,
             on_failure=on_failure,
             statistics=statistics,
         )
         self._engine, self.layout, self._limits = opened.engine, opened.layout, opened.limits
         self._scorer = Scorer(
-            *(bundle, self.manifest, self._limits.waiting, self._settings.tuning),
-            opened.scoring,
+            bundle=bundle,
+            manifest=self.manifest,
+            most_waiting=self._limits.waiting,
+            tuning=self._settings.tuning,
+            scoring=opened.scoring,
         )
         self._assessor = Assessor(
-            *(self._tokenizer, self.manifest, self._scorer),
+            tokenizer=self._tokenizer,
+            manifest=self.manifest,
+            scorer=self._scorer,
             searches_attend=self.layout.runtime == "native",
         )
         self._marker = Marker(self._tokenizer, self._scorer, self.manifest.alignment)
@@ -370,8 +377,13 @@ class Translator:
     def _follow_up(self, plan: SearchPlan, request: _Request) -> FollowUp:
         submit = partial(self._engine.submit, turns=request.turns)
         return FollowUp(
-            *(plan, self._tokenizer, submit, self._scorer, self.manifest.alignment),
-            *(self._texts.stand_ins, self._limits.rows),
+            plan=plan,
+            tokenizer=self._tokenizer,
+            submit=submit,
+            scorer=self._scorer,
+            alignment=self.manifest.alignment,
+            stand_ins=self._texts.stand_ins,
+            most_rows=self._limits.rows,
         )
 
     def _finished(

@@ -72,7 +72,13 @@ def samples(*elapsed_s: float, tokens: int = 64) -> tuple[Sample, ...]:
 
 
 CASE = Case(
-    *("base", 4, 1, "fp32", 2, 62, "int8, intra 1, inter 1"),
+    "base",
+    4,
+    1,
+    "fp32",
+    2,
+    62,
+    "int8, intra 1, inter 1",
     dragoman=samples(1.0, 2.0, 4.0),
     ctranslate2=samples(3.0, 3.0, 3.0),
 )

@@ -63,7 +63,9 @@ class OwnText:
             hold_out(replace(self.files, links=links), self.folder)
             log.info(
                 "%d of %d pairs are held out for validation, as %s; --valid-text names other text",
-                *(number_held_out(self.files), len(self.files), self.valid_prefix),
+                number_held_out(self.files),
+                len(self.files),
+                self.valid_prefix,
             )
         processes.wait()
         train = tuple(map(self._rest, config.data.train))

@@ -64,7 +64,12 @@ class RunLog:
             of_steps, left_s = "", max(0.0, 60 * config.minutes - progress.elapsed_s)
         log.info(
             "step %d%s  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
-            *(step, of_steps, progress.epoch + 1, loss, rate, timedelta(seconds=round(left_s))),
+            step,
+            of_steps,
+            progress.epoch + 1,
+            loss,
+            rate,
+            timedelta(seconds=round(left_s)),
         )
         measured: dict[str, object] = {"loss": round(loss, 4), "tgt_tokens_per_s": round(rate)}
         if skipped := progress.loss_scale.skipped_steps:

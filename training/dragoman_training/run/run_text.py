@@ -115,7 +115,9 @@ class RunText:
             if is_first:
                 log.warning(
                     "vocabulary.size is %d, but the text gives only %d entries; this run uses %d",
-                    *(size, entries, entries),
+                    size,
+                    entries,
+                    entries,
                 )
         elif entries != size:
             raise UsageError(
@@ -149,7 +151,11 @@ class RunText:
             if self._processes.is_first == turn:
                 options = (data.max_length_tokens, data.temperature, self._files)
                 examples = Examples(
-                    *(texts, self.tokenizer, *options, drawings, targets_too),
+                    texts,
+                    self.tokenizer,
+                    *options,
+                    drawings,
+                    targets_too,
                     padding_multiple(self._processes.device),
                 )
             self._processes.wait()
@@ -164,7 +170,8 @@ class RunText:
             log.info(
                 "left out: %d pairs that are longer than %d tokens, or with targets that the "
                 "vocabulary cannot write",
-                *(examples.left_out, data.max_length_tokens),
+                examples.left_out,
+                data.max_length_tokens,
             )
         return examples
 

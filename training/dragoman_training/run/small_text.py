@@ -129,7 +129,8 @@ def settings_for(
                 "more than %d pairs, and no --config: the run takes the paper's %d steps, meant "
                 "for GPUs; for CPUs see the recipes, such as tatoeba.toml, or give "
                 "--set training.steps=N",
-                *(_MOST_PAIRS, OptimisationConfig.steps),
+                _MOST_PAIRS,
+                OptimisationConfig.steps,
             )
         return config
     chosen = choose(given, size, _FINE_TUNING_STEPS if start else 1.0)
@@ -278,5 +279,6 @@ def _log(size: TextSize, chosen: Mapping[str, Mapping[str, float]], recipe: Path
     if settings:
         log.warning(
             "only %d pairs, so these settings were chosen: %s; --set NAME=VALUE changes one",
-            *(size.pairs, ", ".join(settings)),
+            size.pairs,
+            ", ".join(settings),
         )

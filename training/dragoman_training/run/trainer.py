@@ -118,8 +118,12 @@ class Trainer:
             self._model.compile(dynamic=True)
         self._optimizer = Optimizer(self._model, config.training.optimizer)
         self._validation = Validation(
-            *(text.held_out, self._model, text.tokenizer, config, self._processes),
-            self._part_tokens,
+            texts=text.held_out,
+            model=self._model,
+            tokenizer=text.tokenizer,
+            config=config,
+            processes=self._processes,
+            part_tokens=self._part_tokens,
         )
         self._best = BestModels(self._run, config.training, self._write, self._processes.is_first)
         if self._best.wanted and not self._validation.can_measure(config.training.stop_on):
@@ -133,9 +137,13 @@ class Trainer:
             self._progress = self._gone_on_from(finished[-1])
             log.info("resuming from %s", finished[-1])
         self._gradients = Gradients(
-            *(self._model, self._batches.batch, config.training, self._processes),
-            *(self._progress.most_tokens, guided),
-            read_teacher(config, text.tokenizer, self._processes.device),
+            model=self._model,
+            batch=self._batches.batch,
+            config=config.training,
+            processes=self._processes,
+            most_tokens=self._progress.most_tokens,
+            guided=guided,
+            teacher=read_teacher(config, text.tokenizer, self._processes.device),
         )
 
     def train(self) -> Path:

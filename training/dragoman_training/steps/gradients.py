@@ -114,8 +114,12 @@ class Gradients:
         config, guided = self._config, self._guided
         try:
             loss = summed_loss(
-                *(self._model, piece, config.label_smoothing, config.precision, config.compile),
-                self._teacher,
+                model=self._model,
+                batch=piece,
+                smoothing=config.label_smoothing,
+                precision=config.precision,
+                compiled=config.compile,
+                teacher=self._teacher,
             )
             of_links, linked_tokens = torch.zeros_like(loss), 0.0
             if guided is not None and piece.linked is not None:
@@ -141,7 +145,10 @@ class Gradients:
         self.most_tokens = math.ceil(piece.padded_tokens / 2)
         log.warning(
             "step %d: %d tokens at a time do not fit the memory of %s; continuing with %d",
-            *(step, piece.padded_tokens, self._processes.device, self.most_tokens),
+            step,
+            piece.padded_tokens,
+            self._processes.device,
+            self.most_tokens,
         )
 
 

@@ -78,7 +78,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 gold = target[rows, None]
                 theirs = taught.distribution(rows, dtype) if taught else None
                 of_rows, grad, of_bias = of_chunk(
-                    *(product, bias, gold, uniform, smoothing), theirs, share
+                    product, bias, gold, uniform, smoothing, theirs, share
                 )
                 loss += of_rows
                 hidden_grad[rows] = grad @ weight_low

@@ -155,7 +155,9 @@ def encode(
     return EncodedText(
         np.frombuffer(ids.getvalue(), _dtype(tokenizer)),
         np.frombuffer(ends.getvalue(), np.int64),
-        *(order, _sides(text), left_out),
+        order=order,
+        sides=_sides(text),
+        left_out=left_out,
     )
 
 
@@ -287,7 +289,8 @@ class TokenFiles:
         if missing:
             log.info(
                 "%d texts are not there; %s has them, encoded from text with these digests: %s",
-                *(len(missing), self._folder),
+                len(missing),
+                self._folder,
                 ", ".join(
                     f"{numbered.text.name} {about['text'][0][:12]}" for numbered, about in missing
                 ),

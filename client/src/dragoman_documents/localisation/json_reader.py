@@ -113,7 +113,10 @@ class JsonReader(TextReader):
                 at,
                 at,
                 InsertedText(
-                    *(text, Markup(), b"", spelling),
+                    text,
+                    Markup(),
+                    b"",
+                    spelling,
                     before=("" if is_empty else ", ") + before,
                     after='" } }' + ("" if parent else " }"),
                 ),

@@ -97,7 +97,11 @@ class MarkdownText(Segment):
         if self.block == "title":  # else the line below it would make it a table
             text = text.replace("|", PIPE)
         escaped = _EscapedText(
-            *(self.text + "\0", self.markup, b"", self.spelling, tuple(tags)),
+            self.text + "\0",
+            self.markup,
+            b"",
+            self.spelling,
+            tuple(tags),
             line_end=self.line_end,
         )
         return escaped.write(text, PlacedCodes(tuple(spans)), written[:count])

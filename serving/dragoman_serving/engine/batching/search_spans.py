@@ -39,7 +39,9 @@ def _add_spans(trace: RequestTrace, jobs: Sequence[Job]) -> None:
     encoded_s = [job.encoded_s for job in encoded if job.encoded_s is not None]
     input_tokens = sum(len(job.sentence.src_ids) for job in encoded)
     trace.add(
-        *("encode", min(joined_s), max(encoded_s)),
+        "encode",
+        min(joined_s),
+        max(encoded_s),
         {"sentences": len(encoded), "input_tokens": input_tokens},
     )
     hypotheses = [job.future.result() for job in jobs if outcome_error(job.future) is None]

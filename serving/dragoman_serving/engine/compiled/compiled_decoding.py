@@ -136,8 +136,13 @@ class NativeDecoding:
         self._ids[first * self._width : self.rows : self._width] = self._begin_id
         self._positions[first * self._width : self.rows] = 0
         sources = Sources(
-            *(len(sentences), len(src_ids), _address(src_ids), _address(src_lengths)),
-            *(first, self._rows.src_room, self._rows.cross),
+            len(sentences),
+            len(src_ids),
+            _address(src_ids),
+            _address(src_lengths),
+            first,
+            self._rows.src_room,
+            self._rows.cross,
         )
         memory = self._scratch.memory(max(*lengths, min(len(src_ids), ENCODED_TOGETHER)))
         helpers = self._helpers if alone else 0
@@ -169,9 +174,13 @@ class NativeDecoding:
             self._bind()
         rows = self._cache.rows
         done = self._library.decode(
-            *(self._model, self._rows, self._searches.structure),
-            *(self._scratch.memory(rows), self._scratch.scores(rows)),
-            *(self._helpers if alone else 0, waiting),
+            self._model,
+            self._rows,
+            self._searches.structure,
+            self._scratch.memory(rows),
+            self._scratch.scores(rows),
+            self._helpers if alone else 0,
+            waiting,
             min(MOST_STEPS, self._cache.capacity - self._longest),
         )
         self._longest += self._rows.steps

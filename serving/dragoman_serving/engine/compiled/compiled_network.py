@@ -41,8 +41,11 @@ class NativeMemory:
         self.longest = max(src_tokens, tgt_tokens)
         self.encoded_tokens = max(src_tokens, library.ENCODED_TOGETHER)
         self.cache_shape = CacheShape(
-            *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
-            *(src_tokens, tgt_tokens),
+            parts=2 * sizes.decoder_layers,
+            heads=sizes.heads,
+            head_size=sizes.head_size + library.TOKEN_BYTES,
+            src_tokens=src_tokens,
+            tgt_tokens=tgt_tokens,
             dtype=np.uint8,
             capacities=_CAPACITIES,
             state_size=sizes.state_size,
@@ -67,7 +70,10 @@ class NativeMemory:
         """
         sizes = self._manifest.dimensions
         _, of_rows = coded_bytes(
-            *(sizes, self.longest, self._manifest.activation), max(tokens, rows)
+            dimensions=sizes,
+            longest=self.longest,
+            activation=self._manifest.activation,
+            rows=max(tokens, rows),
         )
         return of_rows + rows * scores_size(sizes.vocab_size) * np.dtype(np.float32).itemsize
 
@@ -127,9 +133,14 @@ class NativeNetwork:
         """See `Network`."""
         cache = Cache(self.cache_shape, width * searches, slots)
         return NativeDecoding(
-            *(self._weights, cache, self.scratch, special_ids, searches, self._helpers),
-            self.aligning if self.aligns else None,
-            self._shortlists,
+            weights=self._weights,
+            cache=cache,
+            scratch=self.scratch,
+            special_ids=special_ids,
+            searches=searches,
+            helpers=self._helpers,
+            aligning=self.aligning if self.aligns else None,
+            shortlists=self._shortlists,
         )
 
     @property

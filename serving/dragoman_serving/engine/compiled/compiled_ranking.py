@@ -14,6 +14,6 @@ def log_softmax(logits: Floats) -> Floats:
     rows, vocab_size = logits.shape
     log_probs = np.empty((rows, vocab_size), np.float32)
     library.load().log_softmax(
-        *(logits.ctypes.data, rows, vocab_size, vocab_size, log_probs.ctypes.data)
+        logits.ctypes.data, rows, vocab_size, vocab_size, log_probs.ctypes.data
     )
     return log_probs

@@ -131,8 +131,10 @@ class NativeSearches:
             self._lay_out(ranking, logits, self._live_rows(is_constrained))
         tokens, copied = np.zeros(self.structure.slots * self._width, np.int64), ctypes.c_int64()
         done = self._library.advance(
-            *(self.structure, self._scores.ctypes.data),
-            *(tokens.ctypes.data, ctypes.addressof(copied)),
+            self.structure,
+            self._scores.ctypes.data,
+            tokens.ctypes.data,
+            ctypes.addressof(copied),
         )
         copies = list(map(Copy._make, self._arrays["copies"][: copied.value].tolist()))
         return Advance(tokens, copies, self.done[:done].tolist())
@@ -162,7 +164,7 @@ class NativeSearches:
         log_probs = ranking.log_probs(logits, constrained)
         for row, scores in zip(constrained.tolist(), log_probs, strict=True):
             self._library.lay_out(
-                *(scores.ctypes.data, len(scores), self._panels, self._scores[row].ctypes.data)
+                scores.ctypes.data, len(scores), self._panels, self._scores[row].ctypes.data
             )
 
     def result(self, slot: int) -> Hypothesis:
@@ -278,8 +280,12 @@ class NativeSearches:
             self._origins.ctypes.data,
         )
         self.structure = Searches(
-            *(self.structure.slots, width, self._branches, capacity),
-            *(self._end_id, self._panels),
+            self.structure.slots,
+            width,
+            self._branches,
+            capacity,
+            self._end_id,
+            self._panels,
             **{name: array.ctypes.data for name, array in arrays.items()},
         )
 

@@ -259,7 +259,14 @@ class Library:
         self.decode = _declared(
             loaded.dragoman_decode,
             Number,
-            *(model, rows, searches, Pointer, Pointer, Pointer, ctypes.POINTER(Number), Number),
+            model,
+            rows,
+            searches,
+            Pointer,
+            Pointer,
+            Pointer,
+            ctypes.POINTER(Number),
+            Number,
         )
         self.best = _declared(
             loaded.dragoman_best, None, Pointer, Number, Number, Number, Pointer, Pointer
@@ -279,7 +286,12 @@ class Library:
         self.result = _declared(
             quick.dragoman_result,
             None,
-            *(searches, Number, Number, Pointer, Pointer, Pointer),
+            searches,
+            Number,
+            Number,
+            Pointer,
+            Pointer,
+            Pointer,
             ctypes.POINTER(SearchResult),
         )
         self.leave_search = _declared(quick.dragoman_leave_search, None, searches, Number)

@@ -63,8 +63,11 @@ class OnnxSession:
         self._of_thread = threading.local()
         limits = manifest.limits
         self.cache_shape = CacheShape(
-            *(len(self._cross_names), sizes.heads, sizes.head_size),
-            *(limits.max_source_tokens, limits.max_target_tokens),
+            parts=len(self._cross_names),
+            heads=sizes.heads,
+            head_size=sizes.head_size,
+            src_tokens=limits.max_source_tokens,
+            tgt_tokens=limits.max_target_tokens,
             state_size=sizes.state_size,
         )
 

@@ -52,7 +52,12 @@ def test_flags_variables_and_a_file_that_serve_reads_too(tmp_path: Path) -> None
         'gateway_trusted_proxies = ["10.0.0.0/8", "::1"]\n'
     )
     settings = read(
-        *("--settings", str(file), "--cache-bytes", "0", "--allowed-origins", "*"),
+        "--settings",
+        str(file),
+        "--cache-bytes",
+        "0",
+        "--allowed-origins",
+        "*",
         DRAGOMAN_GATEWAY_ALLOWED_HOSTS="a.example b.example",
         DRAGOMAN_GATEWAY_CACHE_BYTES="7",
     )

@@ -64,8 +64,19 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
 def test_each_argument_gives_one_line(run: Run, transport: FakeTransport) -> None:
     """The output is UTF-8 in every locale; an option at its default is not sent."""
     lines = run(
-        *("Grüße", "two\nlines", " ", "--source-language", "en", "--target-language", "de"),
-        *("--beam-width", "4", "--max-tokens", "9", "--length-penalty", "0.5"),
+        "Grüße",
+        "two\nlines",
+        " ",
+        "--source-language",
+        "en",
+        "--target-language",
+        "de",
+        "--beam-width",
+        "4",
+        "--max-tokens",
+        "9",
+        "--length-penalty",
+        "0.5",
         "--keep-placeholders",
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]

@@ -29,8 +29,12 @@ def attention(seed: int = 0) -> Attention:
     causal = np.tril(weights(3, 3, 3)) + 1e-9
     causal = np.tril(causal / np.tril(causal).sum(-1, keepdims=True)).astype(np.float32)
     return Attention(
-        *(SOURCE, ("<s>", *SAID[:-1]), SAID),
-        *(weights(2, 5, 5), causal, weights(3, 3, 5)),
+        source=SOURCE,
+        read=("<s>", *SAID[:-1]),
+        said=SAID,
+        encoder=weights(2, 5, 5),
+        decoder=causal,
+        cross=weights(3, 3, 5),
         alignment_heads=((1, 3), (2, 0), (1, 0)),
     )
 

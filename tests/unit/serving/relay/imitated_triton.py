@@ -118,7 +118,9 @@ class Request:
         tensors = [self._tensor(tensor) for tensor in inputs]
         self.structure = _Request(
             timeout_us,
-            *(len(given), len(tensors), len(outputs)),
+            len(given),
+            len(tensors),
+            len(outputs),
             (Parameter * len(given))(*given),
             (Tensor * len(tensors))(*tensors),
             (ctypes.c_char_p * len(outputs))(*(name.encode() for name in outputs)),

@@ -180,7 +180,9 @@ def test_weights_are_composed_for_any_pivot_tokens_and_line_breaks(
     into = piece_weights("a b c", between, [Linked(source, words, np.eye(3, dtype=np.float32))])
     of_letters = np.repeat(np.eye(3, dtype=np.float32) / [[4], [7], [3]], (4, 7, 3), axis=1)
     onward = piece_weights(
-        *(between.replace(" ", "\r\n", 1), "a b c"), [Linked(letters, target, of_letters)]
+        source=between.replace(" ", "\r\n", 1),
+        target="a b c",
+        sentences=[Linked(letters, target, of_letters)],
     )
     np.testing.assert_allclose(onward.after(into).weights, np.eye(3), atol=1e-6)
     assert composed(into, onward) is not None

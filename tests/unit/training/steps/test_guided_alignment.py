@@ -125,7 +125,10 @@ def test_a_step_that_runs_out_of_memory_releases_its_tensors(
 ) -> None:
     model = model_in_training()
     gradients = Gradients(
-        *(model, examples.batch, OptimisationConfig(precision="fp32"), Processes()),
+        model=model,
+        batch=examples.batch,
+        config=OptimisationConfig(precision="fp32"),
+        processes=Processes(),
         guided=GuidedAlignment(model, AlignmentConfig(0.1)),
     )
     held: list[weakref.ref[Tensor]] = []

@@ -95,8 +95,14 @@ class CudaMemory:
             return
         self._check(
             self._cuda.cudaMemcpy2DAsync(
-                *(target.address, target.pitch, source.address, source.pitch),
-                *(nbytes, count, self._within, self.stream),
+                target.address,
+                target.pitch,
+                source.address,
+                source.pitch,
+                nbytes,
+                count,
+                self._within,
+                self.stream,
             )
         )
 

@@ -122,18 +122,39 @@ class DeviceDecoding:
         self._past_names = past_names(layers, sizes.is_recurrent)
         self._present_names = present_names(layers, sizes.is_recurrent)
         self._cross = DeviceCache(
-            *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-            *(runner.source_capacities, most_slots, 1, self._padded),
+            memory=memory,
+            reorder=self._reorder,
+            parts=2 * layers,
+            shape=head,
+            dtype=runner.cache_dtype,
+            capacities=runner.source_capacities,
+            most_slots=most_slots,
+            width=1,
+            padded=self._padded,
         )
         if not sizes.is_recurrent:
             self._past = DeviceCache(
-                *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-                *(runner.target_capacities, most_slots, width, self._padded),
+                memory=memory,
+                reorder=self._reorder,
+                parts=2 * layers,
+                shape=head,
+                dtype=runner.cache_dtype,
+                capacities=runner.target_capacities,
+                most_slots=most_slots,
+                width=width,
+                padded=self._padded,
             )
         else:  # a recurrent state is like a single token
             self._past = DeviceCache(
-                *(memory, self._reorder_states, layers, (1, sizes.model_size), "float32"),
-                *((1,), most_slots, width, self._padded),
+                memory=memory,
+                reorder=self._reorder_states,
+                parts=layers,
+                shape=(1, sizes.model_size),
+                dtype="float32",
+                capacities=(1,),
+                most_slots=most_slots,
+                width=width,
+                padded=self._padded,
             )
         self._searches = NativeSearches(
             width // searches, special_ids.end, sizes.vocab_size, searches

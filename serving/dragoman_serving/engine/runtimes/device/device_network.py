@@ -40,6 +40,12 @@ class DeviceNetwork:
         """See `Network`."""
         manifest = self._manifest
         return DeviceDecoding(
-            *(self._runner, self._memory, manifest.dimensions, manifest.limits),
-            *(special_ids, width * searches, slots, searches),
+            runner=self._runner,
+            memory=self._memory,
+            sizes=manifest.dimensions,
+            limits=manifest.limits,
+            special_ids=special_ids,
+            width=width * searches,
+            most_slots=slots,
+            searches=searches,
         )

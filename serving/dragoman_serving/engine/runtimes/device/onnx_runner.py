@@ -113,8 +113,12 @@ class OnnxRunner:
             for name in (tensor.name for tensor in listed):
                 device_tensor = tensors[name]
                 bind(
-                    *(name, self._provider, 0, _ELEMENT_TYPES[device_tensor.dtype]),
-                    *(device_tensor.shape, device_tensor.address),
+                    name,
+                    self._provider,
+                    0,
+                    _ELEMENT_TYPES[device_tensor.dtype],
+                    device_tensor.shape,
+                    device_tensor.address,
                 )
         return binding
 

@@ -74,7 +74,10 @@ def served(*bundles: tuple[str, list[tuple[str, str]]]) -> ServerInfo:
     directions = tuple(pair for _, some in bundles for pair in some)
     languages = tuple(dict.fromkeys(code for pair in directions for code in pair))
     return ServerInfo(
-        *("1", (), languages, directions),
+        version="1",
+        models=(),
+        languages=languages,
+        directions=directions,
         bundles=tuple({"name": name, "directions": some} for name, some in bundles),
         options={},
         limits={},

@@ -111,8 +111,9 @@ def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list
     is_scored = width > 1 or constraints is not None
     return [
         Hypothesis(
-            *(tuple(map(int, tokens)), float.fromhex(score) if is_scored else None),
-            complete == "1",
+            ids=tuple(map(int, tokens)),
+            log_prob=float.fromhex(score) if is_scored else None,
+            complete=complete == "1",
         )
         for _, complete, score, *tokens in lines
     ]

@@ -232,8 +232,12 @@ def test_the_best_tokens_are_found(bundle: Path) -> None:
     assert np.array_equal(decoding.ids, logits.argmax(axis=1))
     log_probs, best = np.empty((rows, 8), np.float32), np.empty((rows, 8), np.int64)
     library.load().best(
-        *(logits.ctypes.data, rows, -(-vocab_size // library.PANEL), 8),
-        *(log_probs.ctypes.data, best.ctypes.data),
+        logits.ctypes.data,
+        rows,
+        -(-vocab_size // library.PANEL),
+        8,
+        log_probs.ctypes.data,
+        best.ctypes.data,
     )
     in_order = np.argsort(-logits, axis=1, kind="stable")[:, :8]
     assert np.array_equal(best, in_order)
@@ -257,8 +261,12 @@ def test_a_vocabulary_need_not_fill_its_last_panel() -> None:
     memory[:, panels * library.PANEL :] = by_panel.max(axis=2)
     log_probs, ids = np.empty((rows, 16), np.float32), np.empty((rows, 16), np.int64)
     lib.best(
-        *(memory.ctypes.data, rows, panels, 16),
-        *(log_probs.ctypes.data, ids.ctypes.data),
+        memory.ctypes.data,
+        rows,
+        panels,
+        16,
+        log_probs.ctypes.data,
+        ids.ctypes.data,
     )
     right = np.argsort(-memory[:, :vocab_size], axis=1, kind="stable")[:, :16]
     assert np.array_equal(ids, right)

@@ -149,6 +149,6 @@ def multiplied_listed(
     loaded.multiply_listed.argtypes = (Pointer, Codes, Number, Pointer, Pointer)
     loaded.multiply_listed.restype = None
     loaded.multiply_listed(
-        *(ctypes.addressof(product), codes, rows, pointers.ctypes.data, results.ctypes.data)
+        ctypes.addressof(product), codes, rows, pointers.ctypes.data, results.ctypes.data
     )
     return results

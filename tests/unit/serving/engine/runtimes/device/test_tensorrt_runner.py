@@ -136,8 +136,17 @@ def planned(
         }
         manifest = manifest.with_plan(
             PlanEntry(
-                *(plan.graph, path.name, sha256(path), "fp32", "tensorrt", "10.15", "9.0"),
-                *("linux-x86_64", plan.profiles, built_from, plan.cache_tokens),
+                graph=plan.graph,
+                file=path.name,
+                sha256=sha256(path),
+                precision="fp32",
+                library="tensorrt",
+                version="10.15",
+                compute_capability="9.0",
+                platform="linux-x86_64",
+                profiles=plan.profiles,
+                built_from=built_from,
+                cache_tokens=plan.cache_tokens,
             )
         )
     plans = {plan.file: plan for plan in manifest.plans}
