@@ -182,7 +182,7 @@ class Translations:
             return await self._ask(texts, checked)
         terms = await self._terms_of(caller, ids, checked, found, strict=not directions.detects)
         keys = self._cache_keys(caller, server, checked)
-        segmenter = Segmenter(checked, keys, terms, keeps)
+        segmenter = Segmenter(checked, keys, terms, _sentence_tokens(info), keeps)
         if "markup" in checked or any(one.stays for one in found):
             return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         parts = await segmenter.all_units(texts, found)
@@ -389,7 +389,7 @@ class Translations:
             caller, ids, checked, [direction], strict=not directions.detects
         )
         keys = self._cache_keys(caller, server, checked)
-        segmenter = Segmenter(checked, keys, terms, keeps=False)
+        segmenter = Segmenter(checked, keys, terms, _sentence_tokens(info), keeps=False)
         return checked | await segmenter.all_terms([text], [direction])
 
     async def _translated(
@@ -487,6 +487,11 @@ def _are_of_two_models(
 ) -> bool:
     """Whether a model was replaced while the units of a text were translated."""
     return any(len({translated[unit.key].bundle for unit in units}) > 1 for _, units in parts)
+
+
+def _sentence_tokens(info: ServerInfo) -> int:
+    """Returns the tokens of a sentence above which a server cuts it; 0 if unknown."""
+    return int(info.limits.get("sentence_tokens", 0))
 
 
 def _fit(texts: Sequence[str], info: ServerInfo) -> bool:

@@ -21,8 +21,6 @@ _APART = frozenset(
 )
 """Options that are part of the unit's key, only affect which fields an answer has, or belong to a
 whole text, which is not cached."""
-_UNCUT_TOKENS = 36
-"""Less than the server's default of `max_sentence_tokens`."""
 _MOST_TERMS = 1000
 """Maximum number of terms in a request to the server."""
 _LONG_CHARACTERS = 2000
@@ -58,6 +56,7 @@ class Segmenter:
         options: Mapping[str, Any],
         keys: CacheKeys,
         terms: TermsPerDirection,
+        sentence_tokens: int,
         keeps: bool,
     ) -> None:
         """Prepare for the texts of a request.
@@ -66,6 +65,7 @@ class Segmenter:
             options: options of the request, as `dragoman_options.table.check` returns them.
             keys: makes the keys of units.
             terms: terms of the request's glossaries, for each direction of its texts.
+            sentence_tokens: tokens of a sentence above which the server cuts it by default.
             keeps: whether translations are stored in the cache.
         """
         self._keys, self._terms = keys, terms
@@ -79,7 +79,7 @@ class Segmenter:
             and JOINED_OUTPUTS.issuperset(requested_outputs(options))
         )
         # The server may split a run without white space of this length, if it has many tokens.
-        self._uncut_bytes = max(1, options.get("max_sentence_tokens", _UNCUT_TOKENS) // 3)
+        self._uncut_bytes = max(1, options.get("max_sentence_tokens", sentence_tokens) // 3)
 
     async def all_units(
         self, texts: Sequence[str], directions: Sequence[Direction]

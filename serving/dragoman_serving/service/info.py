@@ -90,6 +90,10 @@ def describe(bundles: Bundles, metrics_port: int | None) -> dict[str, Any]:
             "text_characters": MAX_TEXT_CHARACTERS,
             "request_characters": MAX_REQUEST_CHARACTERS,
             "request_sentences": bundles.most_sentences,
+            # Each bundle cuts longer sentences at its own limit; no request is cut below this one.
+            "sentence_tokens": min(
+                bundle.manifest.limits.sentence_tokens for bundle in routes.bundles
+            ),
         },
         "metrics_port": metrics_port,
     }

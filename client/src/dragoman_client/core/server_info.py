@@ -47,7 +47,8 @@ class ServerInfo:
             `identity`, `precision`, `runtime`, `instruction_set` and `directions`.
         options: the options of a request by name, each with its `type`, `range`, `default`, `help`
             and more.
-        limits: limits by name, such as `request_sentences`.
+        limits: limits by name, such as `request_sentences`; `sentence_tokens`: longer sentences
+            are cut.
         metrics_port: port of Triton's metrics; None: unknown.
         pairs: the directions, in the same order, with their models. For an older server that does
             not send them: the direct ones, without models.

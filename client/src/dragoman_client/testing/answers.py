@@ -43,6 +43,7 @@ _LIMITS = {
     "most_text_tokens": 254,
     "vocabulary": 11_000,
     "request_sentences": 20_000,
+    "sentence_tokens": 254,
 }
 _BUNDLE = "0" * 64
 INFORMATION: dict[str, Any] = {

@@ -56,6 +56,11 @@ class ModelServer:
         self.cancelled = 0
         self.failing: list[Exception] = []
         self.informed = 0
+        self.limits: dict[str, float] = {
+            "text_characters": 5000,
+            "request_characters": 20_000,
+            "sentence_tokens": 254,
+        }
 
     @property
     def texts(self) -> list[str]:
@@ -70,7 +75,7 @@ class ModelServer:
             directions=DIRECTIONS,
             bundles=({"identity": self.bundle, "precision": "int8"},),
             options={},
-            limits={"text_characters": 5000, "request_characters": 20_000},
+            limits=self.limits,
             metrics_port=None,
             pairs=tuple(LanguagePair(*pair, ()) for pair in DIRECTIONS),
         )

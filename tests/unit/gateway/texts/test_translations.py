@@ -177,6 +177,18 @@ def test_terms_that_do_not_occur_change_nothing() -> None:
     run(work)
 
 
+def test_terms_in_long_words_are_sent_only_if_the_server_may_cut_the_word() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        text = 12 * "cups" + "tea"  # at least 3 bytes a token
+        for tokens, is_sent in ((254, False), (16, True)):
+            server.limits["sentence_tokens"] = tokens
+            of._server.forget()
+            await ask(of, text, glossary={"tea": "Tee"})
+            assert ("glossary" in asked_of(server).options) is is_sent
+
+    run(work)
+
+
 def test_no_stale_answer_is_given_after_a_model_swap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
