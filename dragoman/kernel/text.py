@@ -114,13 +114,10 @@ class Tokenizer:
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
         """Text of each entry [V]; empty for special tokens and single bytes."""
-        model = self._pieces
+        not_text = self.bytes | {self._pieces.unk_id()}
+        is_control = self._pieces.IsControl
         return tuple(
-            ""
-            if model.IsUnknown(i)
-            or model.IsByte(i)
-            or (model.IsControl(i) and not self._is_foreign(i))
-            else self.piece(i)
+            "" if i in not_text or (is_control(i) and not self._is_foreign(i)) else self.piece(i)
             for i in range(self.vocab_size)
         )
 
@@ -221,7 +218,8 @@ class Tokenizer:
     @cached_property
     def bytes(self) -> frozenset[int]:
         """Ids of the tokens that are single bytes."""
-        return frozenset(filter(self._pieces.IsByte, range(self.vocab_size)))
+        ids = (self._pieces.PieceToId(f"<0x{value:02X}>") for value in range(256))
+        return frozenset(id_ for id_ in ids if id_ < self.vocab_size and self._pieces.IsByte(id_))
 
     def can_write(self, text: str) -> bool:
         """Whether tokens give back a text as it is, other than by its single bytes."""

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from dragoman.kernel.cutting import Span
@@ -195,10 +195,14 @@ class Literals:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Store the vocabularies of both sides."""
         self._sides = (tokenizer, tokenizer.target)
-        pieces = (set(piece) for piece in tokenizer.vocabulary if len(piece) > 2)
-        self._pieces_with = Counter(itertools.chain.from_iterable(pieces))
         self._kinds: dict[str, str] = {}
         """Kind of each character outside of ASCII that was seen: one of `LUFNS1`, or itself."""
+
+    @cached_property
+    def _pieces_with(self) -> Counter[str]:
+        """Number of vocabulary entries with each character; made when needed, for fast loading."""
+        pieces = (set(piece) for piece in self._sides[0].vocabulary if len(piece) > 2)
+        return Counter(itertools.chain.from_iterable(pieces))
 
     def of(
         self, text: str, language: str, known: bool = True, keep: Iterable[Literal] = ()

@@ -29,28 +29,39 @@ _MOST_WORDS = 512
 
 
 class StandIns:
-    """The stand-ins that both vocabularies of a model can write."""
+    """The stand-ins that both vocabularies of a model can write.
+
+    They are chosen when they are needed first, so that loading a model is fast.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """Choose the forms."""
-        sides = (tokenizer, tokenizer.target)
+        """Store the vocabularies."""
+        self._sides = (tokenizer, tokenizer.target)
 
-        def is_written(text: str) -> bool:
-            return all(side.can_write(text) and side.encode(text) for side in sides)
-
-        self._forms = [
-            form for form in _FORMS if is_written(" ".join(map(form.format, range(1, 10))))
+    @cached_property
+    def _forms(self) -> list[str]:
+        return [
+            form for form in _FORMS if self._can_write(" ".join(map(form.format, range(1, 10))))
         ]
-        self._signs = [sign for sign in _SIGNS if is_written(sign)]
-        self._words: list[str] = []
-        if len(self._forms) < _FEWEST_FORMS:
-            pieces = (piece[1:] for piece in tokenizer.vocabulary if piece[:1] == "▁")
-            words = (
-                word
-                for word in pieces
-                if len(word) >= _FEWEST_LETTERS and word.isalpha() and is_written(word)
-            )
-            self._words = list(itertools.islice(words, _MOST_WORDS))
+
+    @cached_property
+    def _signs(self) -> list[str]:
+        return list(filter(self._can_write, _SIGNS))
+
+    @cached_property
+    def _words(self) -> list[str]:
+        if len(self._forms) >= _FEWEST_FORMS:
+            return []
+        pieces = (piece[1:] for piece in self._sides[0].vocabulary if piece[:1] == "▁")
+        words = (
+            word
+            for word in pieces
+            if len(word) >= _FEWEST_LETTERS and word.isalpha() and self._can_write(word)
+        )
+        return list(itertools.islice(words, _MOST_WORDS))
+
+    def _can_write(self, text: str) -> bool:
+        return all(side.can_write(text) and side.encode(text) for side in self._sides)
 
     def forms(self, line: str) -> list[Callable[[int], str]]:
         """Returns functions from a number to a stand-in that is not in a sentence."""
