@@ -41,6 +41,8 @@ main()
 """
 _START_S = 120
 _REQUEST_S = 600
+_AT_ONCE = 20
+"""Texts of a request: LibreTranslate translates one after the other."""
 
 
 @contextlib.contextmanager
@@ -132,10 +134,16 @@ class LibreTranslate:
             DragomanError: the server refuses the texts.
         """
         languages = {name: options[f"{name}_language"] for name in ("source", "target")}
-        answer = self._answer("POST", "/translate", {"q": list(texts), **languages})
-        if "translatedText" not in answer:
-            raise DragomanError(f"LibreTranslate: {answer}")
-        return [SimpleNamespace(text=text, codes=None) for text in answer["translatedText"]]
+        translations: list[SimpleNamespace] = []
+        for begin in range(0, len(texts), _AT_ONCE):
+            body = {"q": list(texts[begin : begin + _AT_ONCE]), **languages}
+            answer = self._answer("POST", "/translate", body)
+            if "translatedText" not in answer:
+                raise DragomanError(f"LibreTranslate: {answer}")
+            translations += (
+                SimpleNamespace(text=text, codes=None) for text in answer["translatedText"]
+            )
+        return translations
 
     def _answer(self, method: str, path: str, body: Any = None) -> Any:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=_REQUEST_S)

@@ -12,8 +12,10 @@ import argparse
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 from lab.gateway.raw_http import Run, distinct_texts, post, rotated, run_load
@@ -169,16 +171,38 @@ def main(arguments: argparse.Namespace) -> Results:
             runs = {name: [asdict(run) for run in of_name] for name, of_name in measured.items()}
             results.append({**asdict(case), "runs": runs})
             advance(f"{case.clients} clients")
-        url = f"{servers.caching}/api/v1/translate"
-        body = {"text": texts[0], "source_language": "en", "target_language": "de"}
-        cached = run_load(url, [post(url, body)], 1, arguments.seconds)
+        cached = cached_runs(servers.caching, texts, arguments.seconds)
     head = ["protocol", "search", "sentences a request", "clients", "sentences/s"]
     print(markdown_table([*head, "over Triton", "p50 ms", "p99 ms", "processor ms"], lines))
-    print(
-        f"\na cached sentence, one client: {cached.p50_ms:.2f} ms, 99 % within {cached.p99_ms:.2f} "
-        f"ms, {cached.requests_per_s:.0f} requests/s"
-    )
-    return {"cases": results, "cached": asdict(cached)}
+    print("\none client:")
+    for name, run in cached.items():
+        print(f"{name}: {run.p50_ms:.2f} ms, 99 % within {run.p99_ms:.2f} ms")
+    return {"cases": results, "cached": {name: asdict(run) for name, run in cached.items()}}
+
+
+def cached_runs(gateway: str, texts: Sequence[str], seconds: float) -> dict[str, Run]:
+    """Runs of one client with a cached sentence, alone and beside 32 clients that miss the cache.
+
+    Beside them also with a text that the engine answers without decoding: what a cache in the
+    engine could reach.
+    """
+    url = f"{gateway}/api/v1/translate"
+    languages = {"source_language": "en", "target_language": "de", "beam_width": 1}
+    hit = [post(url, {"text": texts[0], **languages})]
+    number_texts = [f"{i} - {i + 1}" for i in range(1000)]
+    undecoded = [post(url, {"text": text, **languages, "store": False}) for text in number_texts]
+    misses = [post(url, {"text": text, **languages, "store": False}) for text in texts[1:]]
+    runs = {"a cached sentence": run_load(url, hit, 1, seconds)}
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pool.submit(int).result()  # it has started
+        for name, requests in (
+            ("beside 32 clients that miss", hit),
+            ("beside them, a text that the engine answers without decoding", undecoded),
+        ):
+            load = pool.submit(run_load, url, misses, 32, 2 * seconds)
+            runs[name] = run_load(url, requests, 1, seconds)
+            load.result()
+    return runs
 
 
 def _one_or_all(texts: Sequence[str]) -> str | list[str]:
