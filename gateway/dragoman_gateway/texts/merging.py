@@ -134,10 +134,12 @@ class _Line:
         await self._answer(batch)
 
     async def _answer(self, batch: Mapping[asyncio.Future[Translation], _Text]) -> None:
-        ids = dict.fromkeys(one.request_id for one in batch.values())
+        ids = dict.fromkeys(waiting.request_id for waiting in batch.values())
         REQUEST_ID.set(",".join(filter(None, ids)))  # this task's alone
         try:
-            found = await self._send([one.text for one in batch.values()], self._options)
+            translations = await self._send(
+                [waiting.text for waiting in batch.values()], self._options
+            )
         except InvalidInput as error:
             if len(batch) == 1:
                 _fail(batch, error)
@@ -148,9 +150,9 @@ class _Line:
         except Exception as error:
             _fail(batch, error)
         else:
-            for future, one in zip(batch, found, strict=True):
+            for future, translation in zip(batch, translations, strict=True):
                 if not future.done():
-                    future.set_result(one)
+                    future.set_result(translation)
 
 
 class _Waiters:

@@ -11,7 +11,7 @@ from dragoman_options.table import OUTPUTS, Translation
 
 from dragoman.kernel.sentences import split_sentences
 
-JOINED_OUTPUTS = frozenset(one.name for one in OUTPUTS.values() if one.join)
+JOINED_OUTPUTS = frozenset(output.name for output in OUTPUTS.values() if output.join)
 """Outputs of options with which a text can be split, or sent together with others."""
 _MAY_SPAN_SENTENCES = re.compile(r"[{<]|%\(")
 """The beginning of placeholders that may contain white space."""
@@ -33,36 +33,36 @@ class SegmentedText:
     units: tuple[str, ...]
     kept: tuple[str, ...]
 
-    def joined(self, found: Sequence[Translation]) -> Translation:
+    def joined(self, translations: Sequence[Translation]) -> Translation:
         """Join the translations of the units into that of the text.
 
         Other outputs are not joined: a text is split only if none is requested.
         """
-        if len(found) == 1 and not self.before and not self.kept[0]:
-            return found[0]
+        if len(translations) == 1 and not self.before and not self.kept[0]:
+            return translations[0]
         parts = [self.before]
-        for one, kept in zip(found, self.kept, strict=True):
-            parts += (one.text, kept)
-        return joined("".join(parts), found)
+        for translation, kept in zip(translations, self.kept, strict=True):
+            parts += (translation.text, kept)
+        return joined("".join(parts), translations)
 
 
-def joined(text: str, found: Sequence[Translation]) -> Translation:
+def joined(text: str, translations: Sequence[Translation]) -> Translation:
     """Makes a translation from several.
 
     Args:
         text: the whole text.
-        found: the translations in it.
+        translations: the translations in it.
     """
-    is_cut = any(one.finish_reason == "length" for one in found)
+    is_cut = any(part.finish_reason == "length" for part in translations)
     return Translation(
         text,
-        sum(one.output_tokens for one in found),
+        sum(part.output_tokens for part in translations),
         "length" if is_cut else "stop",
-        elapsed_s=max((one.elapsed_s for one in found), default=0.0),
+        elapsed_s=max((part.elapsed_s for part in translations), default=0.0),
         **{
-            output.field: output.joined([getattr(one, output.field) for one in found])
+            output.field: output.joined([getattr(part, output.field) for part in translations])
             for output in OUTPUTS.values()
-            if output.join and found
+            if output.join and translations
         },
     )
 
@@ -110,32 +110,34 @@ class _Sentences:
         at = len(parts.pop(0)[1]) if not parts[0][0] else 0
         self._parts = parts
         self._begins = list(
-            itertools.accumulate((len(one) + len(kept) for one, kept in parts), initial=at)
+            itertools.accumulate(
+                (len(sentence) + len(kept) for sentence, kept in parts), initial=at
+            )
         )
 
     def units(self) -> list[tuple[int, int]]:
         """Returns begin and end of each unit, in characters; empty if the text is one unit."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for paragraph in self._runs(range(len(self._parts)), _BLANK_LINE):
             units = self._of_paragraph(paragraph)
             if units is None:
                 return []
-            found += units
-        return found
+            spans += units
+        return spans
 
     def _of_paragraph(self, paragraph: range) -> list[tuple[int, int]] | None:
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for lines in self._runs(paragraph, _LINE_BREAK):
             if all(map(self._stands_alone, lines)):
-                found += (self._span(number) for number in lines)
+                spans += (self._span(number) for number in lines)
             elif (block := self._block(lines)) is not None:
-                found.append(block)
+                spans.append(block)
             elif len(lines) < len(paragraph):
                 block = self._block(paragraph)
                 return None if block is None else [block]
             else:
                 return None
-        return found
+        return spans
 
     def _runs(self, numbers: range, end: re.Pattern[str]) -> Iterator[range]:
         """Yields ranges of sentences, each up to a sentence that is followed by `end`."""

@@ -175,17 +175,17 @@ class Translations:
             return await self._ask(texts, checked)
         info, server = await self._server.confirmed()
         directions = Directions(info, checked)
-        found = await self._directions_of(texts, directions)
+        of_texts = await self._directions_of(texts, directions)
         is_other = directions.detects and not ids and info.version != __version__
         prefixes = len(checked.get("prefix", "1"))
-        if found is None or is_other or not _fit(texts, info) or prefixes not in (1, len(texts)):
+        if of_texts is None or is_other or not _fit(texts, info) or prefixes not in (1, len(texts)):
             return await self._ask(texts, checked)
-        terms = await self._terms_of(caller, ids, checked, found, strict=not directions.detects)
+        terms = await self._terms_of(caller, ids, checked, of_texts, strict=not directions.detects)
         keys = self._cache_keys(caller, server, checked)
         segmenter = Segmenter(checked, keys, terms, _sentence_tokens(info), keeps)
-        if "markup" in checked or any(one.stays for one in found):
-            return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
-        parts = await segmenter.all_units(texts, found)
+        if "markup" in checked or any(direction.stays for direction in of_texts):
+            return await self._ask(texts, checked | await segmenter.all_terms(texts, of_texts))
+        parts = await segmenter.all_units(texts, of_texts)
         units = {unit.key: unit for _, of_text in parts for unit in of_text}
         try:
             translated = await self._translated(units, checked, info, keeps)
@@ -194,13 +194,13 @@ class Translations:
                 raise
             translated = None  # ask for whole texts, so that the error has the index of a text
         if translated is None or _are_of_two_models(parts, translated):
-            return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
+            return await self._ask(texts, checked | await segmenter.all_terms(texts, of_texts))
         wants_bundle = "return_bundle" in checked
         return [
             finished(
                 segmented.joined([translated[u.key] for u in of_text]), direction, wants_bundle
             )
-            for (segmented, of_text), direction in zip(parts, found, strict=True)
+            for (segmented, of_text), direction in zip(parts, of_texts, strict=True)
         ]
 
     async def languages_of(
@@ -218,8 +218,8 @@ class Translations:
                 the server.
         """
         info, _ = await self._server.confirmed()
-        found = Directions(info, options).of_document(sample, source_field)
-        source, target = found.languages
+        direction = Directions(info, options).of_document(sample, source_field)
+        source, target = direction.languages
         return {"source_language": source, "target_language": target}
 
     async def check_direction(self, options: Mapping[str, Any]) -> None:
@@ -346,14 +346,14 @@ class Translations:
         self, texts: Sequence[str], directions: Directions
     ) -> list[Direction] | None:
         """Returns the direction of each text; None: the server will refuse one."""
-        found: list[Direction] = []
+        of_texts: list[Direction] = []
         for index, text in enumerate(texts):
             if index % 64 == 63:
                 await asyncio.sleep(0)  # detection takes 50 us
             if (direction := directions.of(text)) is None:
                 return None
-            found.append(direction)
-        return found
+            of_texts.append(direction)
+        return of_texts
 
     async def _terms_of(
         self,
@@ -366,13 +366,13 @@ class Translations:
         """Returns the terms of a request's glossaries for each direction of its texts."""
         given = options.get("glossary")
         inline = (TermIndex(given),) if given else ()
-        found: dict[tuple[str, str], Terms] = {}
+        by_direction: dict[tuple[str, str], Terms] = {}
         for languages in {direction.languages: None for direction in directions}:
             stored = Terms(())
             if ids:
                 stored = await self._glossaries.terms(caller, ids, languages, strict)
-            found[languages] = Terms((*inline, *stored.indexes))
-        return found
+            by_direction[languages] = Terms((*inline, *stored.indexes))
+        return by_direction
 
     async def _with_terms(
         self, caller: Caller, text: str, options: Mapping[str, Any]
@@ -401,12 +401,12 @@ class Translations:
         joins: bool = True,
     ) -> dict[bytes, Translation]:
         """Get translations of units by key, from the cache, other requests or the server."""
-        found: dict[bytes, Translation] = {}
+        translations: dict[bytes, Translation] = {}
         joined: dict[bytes, Flight] = {}
         missing: list[Unit] = []
         for key, unit in units.items():
             if keeps and joins and (kept := self._cache.get(key)) is not None:
-                found[key] = kept
+                translations[key] = kept
             elif keeps and joins and (flight := self._flights.find(key)) is not None:
                 joined[key] = flight
             else:
@@ -421,19 +421,19 @@ class Translations:
             for flight in dict.fromkeys(joined.values()):
                 waiting.enter_context(flight)
             for keys, flight in begun:
-                found |= zip(keys, await flight.translations(), strict=True)
+                translations |= zip(keys, await flight.translations(), strict=True)
             again: dict[bytes, Unit] = {}
             for key, flight in joined.items():
                 try:
-                    found[key] = await flight.translation(key)
+                    translations[key] = await flight.translation(key)
                     self._cache.counts.shared += 1
                 except GatewayError:
                     # The other request may have had an earlier deadline, or was refused because of
                     # another text or term of its own: send these units again.
                     again[key] = units[key]
         if again:
-            found |= await self._translated(again, options, info, keeps, joins=False)
-        return found
+            translations |= await self._translated(again, options, info, keeps, joins=False)
+        return translations
 
     async def _ask_for(
         self, units: Sequence[Unit], options: Mapping[str, Any], info: ServerInfo, keeps: bool
@@ -451,15 +451,15 @@ class Translations:
             asked["glossary"] = terms
         if "prefix" in asked:
             asked["prefix"] = [unit.prefix for unit in units]
-        found = await self._ask([unit.text for unit in units], asked)
+        translations = await self._ask([unit.text for unit in units], asked)
         if keeps:
             bundles = {bundle["identity"] for bundle in info.bundles}
-            for unit, one in zip(units, found, strict=True):
-                if not bundles.issuperset((one.bundle or "").split(",")):
+            for unit, translation in zip(units, translations, strict=True):
+                if not bundles.issuperset((translation.bundle or "").split(",")):
                     self._server.forget()  # the model was replaced meanwhile
-                elif _FAULTS.isdisjoint(one.warnings) and one.attention is None:
-                    self._cache.put(unit.key, one)
-        return found
+                elif _FAULTS.isdisjoint(translation.warnings) and translation.attention is None:
+                    self._cache.put(unit.key, translation)
+        return translations
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, Any]]:
@@ -470,7 +470,7 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
     """
     given = dict(options)
     ids = given.pop("glossary_ids", None) or ()
-    if isinstance(ids, str) or not all(isinstance(one, str) for one in ids):
+    if isinstance(ids, str) or not all(isinstance(id_, str) for id_ in ids):
         raise InvalidInput("glossary_ids: give a list of ids")
     if len(ids) > _MOST_GLOSSARIES:
         raise InvalidInput(f"glossary_ids: {len(ids)} ids: give at most {_MOST_GLOSSARIES}")
@@ -509,7 +509,8 @@ def finished(translation: Translation, direction: Direction, wants_bundle: bool)
     return replace(
         translation,
         alternatives=tuple(
-            finished(one, direction, wants_bundle) for one in translation.alternatives
+            finished(alternative, direction, wants_bundle)
+            for alternative in translation.alternatives
         ),
         bundle=translation.bundle if wants_bundle else None,
         language_fallbacks=direction.fallbacks,

@@ -91,10 +91,10 @@ class Segmenter:
         self, texts: Sequence[str], directions: Sequence[Direction]
     ) -> dict[str, Mapping[str, str]]:
         """Returns the option `glossary` for all texts together, if any text has a term."""
-        found: dict[str, str] = {}
+        together: dict[str, str] = {}
         for terms in await _for_each(self._terms_in, texts, directions):
-            found |= terms
-        return {"glossary": found} if found else {}
+            together |= terms
+        return {"glossary": together} if together else {}
 
     def _terms_in(self, _index: int, text: str, direction: Direction) -> dict[str, str]:
         return self._terms[direction.languages].occurring(text, self._uncut_bytes)
@@ -112,10 +112,10 @@ class Segmenter:
         if self._prefixes:
             prefix = self._prefixes[index if len(self._prefixes) > 1 else 0]
         units = []
-        for one in segmented.units:
-            terms = self._terms_in(index, one, direction)
-            key = self._keys.key(one, languages, terms, prefix)
-            units.append(Unit(one, languages, terms, prefix, key))
+        for unit_text in segmented.units:
+            terms = self._terms_in(index, unit_text, direction)
+            key = self._keys.key(unit_text, languages, terms, prefix)
+            units.append(Unit(unit_text, languages, terms, prefix, key))
         return segmented, units
 
 
@@ -125,15 +125,15 @@ async def _for_each(
     directions: Sequence[Direction],
 ) -> list[_Found]:
     """Call a function for each text; other requests are served in between."""
-    found = []
+    results = []
     for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
         if len(text) > _LONG_CHARACTERS:
-            found.append(await asyncio.to_thread(work, index, text, direction))
+            results.append(await asyncio.to_thread(work, index, text, direction))
         else:
-            found.append(work(index, text, direction))
+            results.append(work(index, text, direction))
         if index % 64 == 63:
             await asyncio.sleep(0)
-    return found
+    return results
 
 
 def groups_of(units: Sequence[Unit]) -> Iterator[list[Unit]]:
@@ -166,5 +166,5 @@ def groups_of(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 
 def key_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options for cache keys; an explicit default of `split_sentences` is the same."""
-    found = {name: value for name, value in options.items() if name not in _APART}
-    return found | {"split_sentences": splits(options)}
+    keyed = {name: value for name, value in options.items() if name not in _APART}
+    return keyed | {"split_sentences": splits(options)}
