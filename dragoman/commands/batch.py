@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dragoman_serving.batch.chunks import Chunk
     from dragoman_serving.batch.corpus import Corpus, Shard
     from dragoman_serving.batch.estimate import Estimate
-    from dragoman_serving.batch.storage import Source
+    from dragoman_serving.batch.storage import InputFile
     from dragoman_serving.batch.tally import Report, Tally
 
 HELP = "translate corpora: folders of files, in shards; interrupted runs can be resumed"
@@ -192,7 +192,7 @@ def _shard(given: str | None) -> Shard:
     return Shard(number - 1, of)
 
 
-def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
+def _order(arguments: argparse.Namespace) -> tuple[list[InputFile], WorkOrder]:
     """Returns the input files, and how to translate them.
 
     Raises:
@@ -230,7 +230,7 @@ def _translating(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
 
 
 def _corpus(
-    arguments: argparse.Namespace, sources: Sequence[Source], order: WorkOrder, work: ChunkWork
+    arguments: argparse.Namespace, sources: Sequence[InputFile], order: WorkOrder, work: ChunkWork
 ) -> Corpus:
     """Returns the job, new or resumed.
 

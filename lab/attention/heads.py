@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_serving.scoring.pair import Pair
 from dragoman_serving.scoring.score_graphs import AttentionGraph
+from dragoman_serving.scoring.token_pair import TokenPair
 from dragoman_training.text.parallel_text import read_directions
 
 from dragoman.kernel.errors import UsageError
@@ -65,7 +65,7 @@ class Looker:
     def look(self, text: str, target_language: str, target: str = "") -> tuple[Floats, ...]:
         """Weights of encoder [L, H, S, S], decoder [L, H, T, T] and cross-attention."""
         src_ids = tuple(self.tokenizer.encode_source(text, target_language))
-        attention = self._graph.run(Pair(src_ids, tuple(self.tokenizer.target.encode(target))))
+        attention = self._graph.run(TokenPair(src_ids, tuple(self.tokenizer.target.encode(target))))
         return tuple(weights.astype(np.float64) for weights in attention)
 
     def tokens(self, text: str, span: tuple[int, int]) -> list[int]:

@@ -15,8 +15,8 @@ import numpy as np
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.library import choose_instruction_set
 from dragoman_serving.scoring.compiled_scoring import NativeScoring
-from dragoman_serving.scoring.pair import Pair, PairScoring, like_lengths
 from dragoman_serving.scoring.score_graphs import ScoreGraph
+from dragoman_serving.scoring.token_pair import PairScoring, TokenPair, like_lengths
 from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.kernel.manifest import Manifest
@@ -24,14 +24,14 @@ from lab.measurement import BUNDLE, DATA_DIR, Results, alternate, number, progra
 from lab.report import markdown_table, spread
 
 
-def score_all(scoring: PairScoring, pairs: Sequence[Pair]) -> None:
+def score_all(scoring: PairScoring, pairs: Sequence[TokenPair]) -> None:
     """Score all pairs, which are sorted by their lengths."""
     lengths = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs]
     for group in like_lengths(lengths):
         scoring.run(pairs[group])
 
 
-def mean_score(scoring: PairScoring, pairs: Sequence[Pair]) -> float:
+def mean_score(scoring: PairScoring, pairs: Sequence[TokenPair]) -> float:
     """Mean log-probability of a token."""
     scores = [scoring.run([pair])[0].log_probs for pair in pairs]
     return float(np.mean([log_prob for of_pair in scores for log_prob in of_pair]))
@@ -51,7 +51,7 @@ def main(arguments: argparse.Namespace) -> Results:
     rows, results = [], []
     for aligned in (False, True):
         pairs = [
-            Pair(
+            TokenPair(
                 tuple(tokenizer.encode_source(src, "de")),
                 tuple(tokenizer.target.encode(tgt)),
                 attention=aligned,

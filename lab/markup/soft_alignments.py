@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.markup.evidence import Evidence, Floats
 from dragoman_serving.scoring.compiled_scoring import NativeScoring
-from dragoman_serving.scoring.pair import Pair, like_lengths
+from dragoman_serving.scoring.token_pair import TokenPair, like_lengths
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -54,7 +54,7 @@ class SoftAligner:
     def _weights(self, texts: Sequence[tuple[str, str]], language: str) -> list[Floats]:
         """[T, S] for each text and its translation."""
         given = [
-            Pair(
+            TokenPair(
                 tuple(self._tokenizer.encode_source(source, language)),
                 tuple(self._tokenizer.target.encode(target)),
                 attention=True,

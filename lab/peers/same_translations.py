@@ -31,7 +31,7 @@ OURS, PEER = "Dragoman fp32", "CTranslate2 float32"
 
 
 @dataclass(frozen=True)
-class Found:
+class ContenderTranslations:
     """One contender's translations of a test set: token ids, and beam search's texts."""
 
     greedy: Sequence[tuple[int, ...]]
@@ -64,16 +64,18 @@ def encoded(test: TestSet, tokenizer: Tokenizer, limits: Limits) -> TokenIds:
 
 def translate(
     process: WorkerProcess, inputs: TokenIds, tokenizer: Tokenizer, length_penalty: float
-) -> Found:
+) -> ContenderTranslations:
     """Both searches' translations by one contender."""
     answers = [
         process.run(inputs, BatchSearch(width, 1, length_penalty)) for width in (1, BEAM_WIDTH)
     ]
     greedy, beam = ([tuple(ids) for ids in answer.ids or ()] for answer in answers)
-    return Found(greedy, beam, [tokenizer.target.decode(ids) for ids in beam])
+    return ContenderTranslations(greedy, beam, [tokenizer.target.decode(ids) for ids in beam])
 
 
-def compare(translations: Mapping[str, Found], references: Sequence[str]) -> list[Likeness]:
+def compare(
+    translations: Mapping[str, ContenderTranslations], references: Sequence[str]
+) -> list[Likeness]:
     """Compare every contender with our fp32.
 
     Args:

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 from dragoman_serving.scoring.alignment import Linked, Words, word_links
-from dragoman_serving.scoring.pair import Pair, attention_of_tokens
 from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
+from dragoman_serving.scoring.token_pair import TokenPair, attention_of_tokens
 from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
 from dragoman_training.text.word_aligner import Links, align, turned
 from dragoman_training.text.word_links import find_words, read_links
@@ -130,7 +130,7 @@ def model_links(
         for begin in range(0, len(pairs), _TOGETHER):
             texts = pairs[begin : begin + _TOGETHER]
             given = [
-                Pair(tuple(tokenizer.encode_source(s, language)), tuple(vocabulary.encode(t)))
+                TokenPair(tuple(tokenizer.encode_source(s, language)), tuple(vocabulary.encode(t)))
                 for s, t in texts
             ]
             _, attention = graph.run_all(given)

@@ -21,8 +21,8 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_serving.scoring.pair import Floats, Pair, like_lengths
 from dragoman_serving.scoring.score_graphs import ScoreGraph
+from dragoman_serving.scoring.token_pair import Floats, TokenPair, like_lengths
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Limits, Manifest
@@ -68,7 +68,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Directions:
+class BothDirections:
     """A model's attention when it translates pairs in both directions.
 
     Weights, of one head or of several, are [N]: for each group in turn, first the [P, T, S] of the
@@ -154,7 +154,7 @@ def look_both_ways(
     pairs: Sequence[Sequence[str]],
     languages: tuple[str, str],
     on_progress: Callable[[int], None] = lambda _done: None,
-) -> Directions:
+) -> BothDirections:
     """Run a bundle's graph on a text, in both directions.
 
     Only pairs that share their lengths with another pair are used, each once.
@@ -192,10 +192,10 @@ def look_both_ways(
         looked.append(LikePairs(forward, backward))
         done += len(group)
         on_progress(done)
-    return Directions(tuple(looked))
+    return BothDirections(tuple(looked))
 
 
-def _look(graph: ScoreGraph, pairs: Sequence[Pair]) -> Floats:
+def _look(graph: ScoreGraph, pairs: Sequence[TokenPair]) -> Floats:
     """Attention [P, L, H, T + 1, S] of pairs of the same lengths, without tag and end symbol."""
     lengths = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs]
     parts: list[Floats] = []
@@ -215,13 +215,13 @@ def _shared(to_src: Ids, to_tgt: Ids) -> int:
 class _Example:
     """A pair as input of the graph, in both directions."""
 
-    ways: tuple[Pair, Pair]
+    ways: tuple[TokenPair, TokenPair]
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, texts: tuple[str, str], languages: Sequence[str]) -> _Example:
-        def pair_from(side: int) -> Pair:
+        def pair_from(side: int) -> TokenPair:
             src_ids = tokenizer.encode_source(texts[side], languages[1 - side])
-            return Pair(tuple(src_ids), tuple(tokenizer.target.encode(texts[1 - side])))
+            return TokenPair(tuple(src_ids), tuple(tokenizer.target.encode(texts[1 - side])))
 
         return cls((pair_from(0), pair_from(1)))
 

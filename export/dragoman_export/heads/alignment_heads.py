@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
-from dragoman_serving.scoring.pair import Floats
+from dragoman_serving.scoring.token_pair import Floats
 
 from dragoman.kernel.manifest import AlignmentHeads, Criterion
-from dragoman_export.heads.agreement import Directions
+from dragoman_export.heads.agreement import BothDirections
 from dragoman_export.heads.anchors import Anchors
 
 _LEAST_RIGHT = 0.5
@@ -51,7 +51,9 @@ class Evidence(Protocol):
         """The quality as text."""
 
 
-def nominate(directions: Directions, anchors: Anchors | None, text: str) -> list[AlignmentHeads]:
+def nominate(
+    directions: BothDirections, anchors: Anchors | None, text: str
+) -> list[AlignmentHeads]:
     """Choose heads by each of two kinds of evidence; the better choice comes first.
 
     Anchors are reliable, but few words are anchors. The choice by anchors is better if its

@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_serving.scoring.pair import Floats, Pair, like_lengths
 from dragoman_serving.scoring.score_graphs import ScoreGraph
+from dragoman_serving.scoring.token_pair import Floats, TokenPair, like_lengths
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Manifest
@@ -159,7 +159,7 @@ class _Anchor:
 class _Example:
     """A pair with its anchors: target token, and the source tokens that it comes from."""
 
-    pair: Pair
+    pair: TokenPair
     anchors: tuple[tuple[int, frozenset[int]], ...]
     tags: int
     """Number of source ids before the text."""
@@ -173,7 +173,9 @@ class _Example:
             for word, other in anchors_of(source, target)
             for piece in tokens_of(other, tgt)
         ]
-        return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(anchors), tokenizer.tags)
+        return cls(
+            TokenPair(src_ids, tuple(piece.id for piece in tgt)), tuple(anchors), tokenizer.tags
+        )
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -66,7 +66,7 @@ class TermIndex:
         """
         if not self._entries:
             return {}
-        found_terms = _Found(self._shorter), _Found(self._whole_shorter)
+        found_terms = _SeenTerms(self._shorter), _SeenTerms(self._whole_shorter)
         written, _ = folded_text(text)
         long_runs = [
             run.span()
@@ -86,7 +86,7 @@ class TermIndex:
         text: str,
         begin: int,
         long_runs: Sequence[tuple[int, int]],
-        found_terms: tuple[_Found, _Found],
+        found_terms: tuple[_SeenTerms, _SeenTerms],
     ) -> None:
         """Add all terms at a position that end at a word end, or where a long run may be split.
 
@@ -134,7 +134,7 @@ class Terms:
         return merged([index.occurring(text, uncut_bytes) for index in self.indexes])
 
 
-class _Found:
+class _SeenTerms:
     """The terms found so far; skips them quickly to shorter ones (disjoint sets)."""
 
     def __init__(self, shorter: Mapping[str, str | None]) -> None:

@@ -27,7 +27,7 @@ _Text = TypeVar("_Text")
 
 
 @dataclass(frozen=True)
-class Source:
+class TextLanguage:
     """The language of a text.
 
     Attributes:
@@ -44,7 +44,7 @@ class Source:
 
 async def sources_of(
     translations: Translations, texts: Sequence[str], named: str | None, target: str, field: str
-) -> list[Source]:
+) -> list[TextLanguage]:
     """Determine the languages of texts. Detection takes time, so admit the caller before.
 
     Args:
@@ -65,18 +65,18 @@ async def sources_of(
         if named not in into and named != target:
             message = f"{named} is not translated into {target}: give {', '.join(into)}"
             raise InvalidInput(message, "language", "source_language")
-        return [Source(named)] * len(texts)
+        return [TextLanguage(named)] * len(texts)
     sources = []
     for index, text in enumerate(texts):
         if index % 64 == 63:
             await asyncio.sleep(0)  # detection takes 50 us
         if not any(map(str.isalpha, text)):
-            sources.append(Source(into[0], 0.0, is_known=False))
+            sources.append(TextLanguage(into[0], 0.0, is_known=False))
             continue
         detected = _detected(text, into, target)
         if detected.language not in into and detected.language != target:
             raise untranslated(f"text {index}", detected.language, target, into, field, index)
-        sources.append(Source(detected.language, detected.probability))
+        sources.append(TextLanguage(detected.language, detected.probability))
     return sources
 
 
@@ -121,7 +121,7 @@ async def options_of_source(
 
 async def translate_by_source(
     texts: Sequence[_Text],
-    sources: Sequence[Source],
+    sources: Sequence[TextLanguage],
     target: str,
     translate: Callable[[Sequence[_Text], str], Awaitable[list[_Answer]]],
     keep: Callable[[_Text], _Answer],

@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 
 from dragoman_options.table import Translation
 
-from dragoman_serving.batch.storage import FileState, Source, Storage
+from dragoman_serving.batch.storage import FileState, InputFile, Storage
 
 ERRORS = ".errors.jsonl"
 """Suffix of error files."""
@@ -28,7 +28,7 @@ class Chunk:
         rows: number of rows.
     """
 
-    source: Source
+    source: InputFile
     index: int
     begin: int
     end: int
@@ -74,7 +74,7 @@ class FileIndex:
         """Number of rows of the file."""
         return sum(rows for _, _, rows in self.cuts)
 
-    def chunks(self, source: Source) -> Iterator[Chunk]:
+    def chunks(self, source: InputFile) -> Iterator[Chunk]:
         """Yields all chunks of the file, in order."""
         first_row = 0
         for index, (begin, end, rows) in enumerate(self.cuts):
@@ -115,7 +115,7 @@ class RowFormat(Protocol):
 
     suffix: str
 
-    def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
+    def cut(self, source: InputFile, most_rows: int) -> Sequence[tuple[int, int, int]]:
         """Split a file; returns begin, end and number of rows of each chunk.
 
         Raises:
@@ -128,7 +128,7 @@ class RowFormat(Protocol):
     def count(self, written: bytes) -> int:
         """Returns the number of rows in a written chunk."""
 
-    def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
+    def join(self, parts: Iterator[bytes], source: InputFile, file: BinaryIO) -> int:
         """Join the chunks of a file, and return the number of rows.
 
         Args:
@@ -138,7 +138,7 @@ class RowFormat(Protocol):
         """
 
 
-def parts_folder(source: Source) -> str:
+def parts_folder(source: InputFile) -> str:
     """Returns the folder of a file's parts in the output."""
     return f"{source.name}.parts"
 

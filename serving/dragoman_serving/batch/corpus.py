@@ -28,7 +28,7 @@ from dragoman_serving.batch.chunks import (
     parts_folder,
     read_whole,
 )
-from dragoman_serving.batch.storage import FileState, LocalStorage, Source, Storage
+from dragoman_serving.batch.storage import FileState, InputFile, LocalStorage, Storage
 
 _JOB = "_batch.json"
 _INDEX = "_index.json"
@@ -49,7 +49,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class _File:
-    source: Source
+    source: InputFile
     index: FileIndex
 
     @property
@@ -62,7 +62,7 @@ class Corpus:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[InputFile],
         output: Storage,
         form: RowFormat,
         chunk_rows: int,
@@ -152,7 +152,7 @@ class Corpus:
                 "another folder, or remove this one"
             )
 
-    def _file(self, source: Source) -> _File:
+    def _file(self, source: InputFile) -> _File:
         state = source.storage.state(source.name)
         if state is None:
             raise UsageError(f"{source.name}: cannot be read")
@@ -170,7 +170,7 @@ class Corpus:
             )
         return _File(source, index)
 
-    def _index(self, source: Source, state: FileState) -> FileIndex:
+    def _index(self, source: InputFile, state: FileState) -> FileIndex:
         """Makes the index of a file, which reads the whole file."""
         try:
             cuts = self._form.cut(source, self._chunk_rows)

@@ -13,7 +13,7 @@ from dragoman_client.files.line_formats import JsonLines, LineFormat, PlainLines
 from dragoman_options.table import Translation
 
 from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
-from dragoman_serving.batch.storage import Source
+from dragoman_serving.batch.storage import InputFile
 
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 16
@@ -110,7 +110,7 @@ class LineRowFormat:
         self._lines = lines
         self.suffix = lines.suffix
 
-    def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
+    def cut(self, source: InputFile, most_rows: int) -> Sequence[tuple[int, int, int]]:
         """See `RowFormat`."""
         with source.storage.open(source.name) as file:
             check_not_binary(source.name, file.read(_HEAD_BYTES))
@@ -128,7 +128,7 @@ class LineRowFormat:
         """See `RowFormat`."""
         return written.count(b"\n")
 
-    def join(self, parts: Iterator[bytes], _source: Source, file: BinaryIO) -> int:
+    def join(self, parts: Iterator[bytes], _source: InputFile, file: BinaryIO) -> int:
         """See `RowFormat`."""
         rows = 0
         for part in parts:

@@ -14,7 +14,7 @@ from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 from pyarrow import parquet
 
 from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
-from dragoman_serving.batch.storage import Source
+from dragoman_serving.batch.storage import InputFile
 
 _TYPES = {"INT32": pyarrow.int32(), "FP32": pyarrow.float64(), "BYTES": pyarrow.string()}
 """Types of columns by Triton's types; lists and objects are written as JSON text."""
@@ -45,7 +45,7 @@ class ParquetRowFormat:
         if options.get("num_return_sequences", 1) > 1:
             self._added["alternatives"] = pyarrow.string()
 
-    def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
+    def cut(self, source: InputFile, most_rows: int) -> Sequence[tuple[int, int, int]]:
         """See `RowFormat`."""
         with source.storage.open(source.name) as opened:
             file = _opened(opened, source.name)
@@ -69,7 +69,7 @@ class ParquetRowFormat:
         """See `RowFormat`."""
         return int(parquet.read_metadata(io.BytesIO(written)).num_rows)
 
-    def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
+    def join(self, parts: Iterator[bytes], source: InputFile, file: BinaryIO) -> int:
         """See `RowFormat`."""
         with source.storage.open(source.name) as opened:
             empty = _opened(opened, source.name).schema_arrow.empty_table()
@@ -159,14 +159,14 @@ def _opened(file: BinaryIO, name: str) -> parquet.ParquetFile:
 
 
 @functools.lru_cache(maxsize=2)
-def _group(source: Source, index: int) -> Any:
+def _group(source: InputFile, index: int) -> Any:
     """A row group, cached because consecutive chunks are in the same one."""
     with source.storage.open(source.name) as opened:
         return parquet.ParquetFile(opened).read_row_group(index)
 
 
 @functools.lru_cache(maxsize=2)
-def _group_begins(source: Source) -> tuple[int, ...]:
+def _group_begins(source: InputFile) -> tuple[int, ...]:
     with source.storage.open(source.name) as opened:
         metadata = parquet.read_metadata(opened)
     begins = [0]
@@ -175,7 +175,7 @@ def _group_begins(source: Source) -> tuple[int, ...]:
     return tuple(begins)
 
 
-def _group_at(source: Source, row: int) -> tuple[int, Any]:
+def _group_at(source: InputFile, row: int) -> tuple[int, Any]:
     """The first row of the row group that holds a row, and the group."""
     begins = _group_begins(source)
     index = next(i for i, end in enumerate(begins[1:]) if row < end)

@@ -24,7 +24,7 @@ from ray.exceptions import RayError
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.batch.chunk_work import ChunkWork, WorkOrder
 from dragoman_serving.batch.chunks import Chunk
-from dragoman_serving.batch.storage import Source
+from dragoman_serving.batch.storage import InputFile
 from dragoman_serving.batch.tally import Tally
 
 LOCAL = "local"
@@ -139,7 +139,7 @@ class _Actor:
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         fields = json.loads(row["chunk"])
-        chunk = Chunk(**{**fields, "source": Source(**fields["source"])})
+        chunk = Chunk(**{**fields, "source": InputFile(**fields["source"])})
         # Another actor may have finished it before it died.
         tally = Tally() if self._work.is_done(chunk) else self._work.do(chunk)
         return {"tally": json.dumps(asdict(tally))}

@@ -202,7 +202,7 @@ def open_storage(where: str) -> Storage:
 
 
 @dataclass(frozen=True)
-class Source:
+class InputFile:
     """An input file: its folder or URI, and its name there."""
 
     folder: str
@@ -214,7 +214,7 @@ class Source:
         return open_storage(self.folder)
 
 
-def find_sources(words: list[str]) -> list[Source]:
+def find_sources(words: list[str]) -> list[InputFile]:
     """Returns the files that a command line names: files, folders and URIs of both.
 
     Hidden files and those that begin with an underscore are left out of folders.
@@ -222,7 +222,7 @@ def find_sources(words: list[str]) -> list[Source]:
     Raises:
         UsageError: a word names no file, or two files have the same name.
     """
-    by_name: dict[str, Source] = {}
+    by_name: dict[str, InputFile] = {}
     for word in words:
         for source in _sources_of(absolute(word)):
             if source.name in by_name:
@@ -234,12 +234,12 @@ def find_sources(words: list[str]) -> list[Source]:
     return list(by_name.values())
 
 
-def _sources_of(word: str) -> list[Source]:
+def _sources_of(word: str) -> list[InputFile]:
     parent, name = _split(word)
     if open_storage(parent).state(name) is not None:
-        return [Source(parent, name)]
+        return [InputFile(parent, name)]
     folder = open_storage(word)
-    sources = [Source(word, name) for name in folder.names() if not _is_hidden(name)]
+    sources = [InputFile(word, name) for name in folder.names() if not _is_hidden(name)]
     if not sources:
         raise UsageError(f"--input {word}: no file is there")
     return sources

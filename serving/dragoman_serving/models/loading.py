@@ -27,7 +27,7 @@ from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
 from dragoman_serving.engine.settings import BatchLimits, EngineSettings, Precision, Runtime, Tuning
 from dragoman_serving.scoring.compiled_scoring import NativeScoring
-from dragoman_serving.scoring.pair import PairScoring
+from dragoman_serving.scoring.token_pair import PairScoring
 
 log = logging.getLogger(__name__)
 

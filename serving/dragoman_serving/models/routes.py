@@ -95,7 +95,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ServedPair:
     """A direction, with the bundles that translate it, or the bundle of each leg."""
 
     source: str
@@ -268,17 +268,17 @@ class Routes:
             for second in self._closest(self.pivot, target)
         )
 
-    def _direct_pairs(self) -> list[Pair]:
+    def _direct_pairs(self) -> list[ServedPair]:
         models: dict[tuple[str, str], list[str]] = {}
         for bundle in self.bundles:
             for source, target in bundle.manifest.all_directions:
                 models.setdefault((source, target), []).append(bundle.name)
-        return [Pair(*direction, tuple(names)) for direction, names in models.items()]
+        return [ServedPair(*direction, tuple(names)) for direction, names in models.items()]
 
-    def _pivoted_pairs(self, direct: Sequence[Pair]) -> list[Pair]:
+    def _pivoted_pairs(self, direct: Sequence[ServedPair]) -> list[ServedPair]:
         known = {(pair.source, pair.target) for pair in direct}
         return [
-            Pair(first.source, second.target, (first.models[0], second.models[0]), self.pivot)
+            ServedPair(first.source, second.target, (first.models[0], second.models[0]), self.pivot)
             for first in direct
             if first.target == self.pivot
             for second in direct

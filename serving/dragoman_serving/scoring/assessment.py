@@ -21,8 +21,8 @@ from dragoman_serving.fidelity.restored import Restored
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.alignment import Alignment, Linked, piece_weights, word_links
-from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.scoring.token_pair import Scored, TokenPair
 
 _MOST_TOKENS = 1_000_000
 """Maximum number of token scores in an answer."""
@@ -200,7 +200,7 @@ class Assessor:
         unknown = [pair for pair in sentences if not _is_known(pair, plan)]
         futures = self._scorer.submit(
             [
-                Pair(
+                TokenPair(
                     pair.src_ids,
                     pair.tgt_ids,
                     pair.complete,

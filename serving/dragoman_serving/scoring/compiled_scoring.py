@@ -13,7 +13,7 @@ from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork, whole_blocks
 from dragoman_serving.engine.compiled.library import SCORED_TOGETHER, Pairs, Sources
-from dragoman_serving.scoring.pair import Floats, Pair, Scored, attention_of_tokens
+from dragoman_serving.scoring.token_pair import Floats, Scored, TokenPair, attention_of_tokens
 
 
 class NativeScoring:
@@ -34,7 +34,7 @@ class NativeScoring:
         self._ids = special_ids
         self._alignment = alignment
 
-    def run(self, pairs: Sequence[Pair]) -> list[Scored]:
+    def run(self, pairs: Sequence[TokenPair]) -> list[Scored]:
         """See `PairScoring`."""
         steps = [self._steps(pair) for pair in pairs]
         lengths = np.array(steps)
@@ -52,14 +52,14 @@ class NativeScoring:
             self._scored(*arguments) for arguments in zip(pairs, of_pairs, weights, strict=True)
         ]
 
-    def _steps(self, pair: Pair) -> int:
+    def _steps(self, pair: TokenPair) -> int:
         """One step per token, and one for the end symbol if there is space or it is required."""
         steps = len(pair.tgt_ids) + 1
         return steps if pair.complete else min(steps, self._network.most_steps)
 
     def _score(
         self,
-        pairs: Sequence[Pair],
+        pairs: Sequence[TokenPair],
         lengths: Ids,
         src_lengths: Ids,
         weights: Sequence[Floats | None],
@@ -114,7 +114,9 @@ class NativeScoring:
         )
         return log_probs
 
-    def _scored(self, pair: Pair, log_probs: tuple[float, ...], weights: Floats | None) -> Scored:
+    def _scored(
+        self, pair: TokenPair, log_probs: tuple[float, ...], weights: Floats | None
+    ) -> Scored:
         tokens = len(pair.tgt_ids)
         attention = None
         if weights is not None and self._alignment:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
 from dragoman_serving.engine.runtimes.onnx_session import open_graph
-from dragoman_serving.scoring.pair import Floats, Pair, Scored, attention_of_tokens
+from dragoman_serving.scoring.token_pair import Floats, Scored, TokenPair, attention_of_tokens
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -39,12 +39,12 @@ class ScoreGraph:
         self._most_steps = manifest.limits.max_target_tokens
         self._options = _run_options()
 
-    def run(self, pairs: Sequence[Pair]) -> list[Scored]:
+    def run(self, pairs: Sequence[TokenPair]) -> list[Scored]:
         """See `PairScoring`."""
         rows = zip(pairs, *self.run_all(pairs), strict=True)
         return [self._scored(pair, log_probs, weights) for pair, log_probs, weights in rows]
 
-    def run_all(self, pairs: Sequence[Pair]) -> tuple[list[Floats], list[Floats]]:
+    def run_all(self, pairs: Sequence[TokenPair]) -> tuple[list[Floats], list[Floats]]:
         """Score pairs as one batch, with the attention of every head.
 
         Returns:
@@ -72,7 +72,7 @@ class ScoreGraph:
             ],
         )
 
-    def _scored(self, pair: Pair, log_probs: Floats, weights: Floats) -> Scored:
+    def _scored(self, pair: TokenPair, log_probs: Floats, weights: Floats) -> Scored:
         tokens = len(pair.tgt_ids)
         attention = None
         if pair.attention and self._alignment:
@@ -81,7 +81,7 @@ class ScoreGraph:
             attention = attention_of_tokens(mean, self._alignment, tokens).copy()
         return Scored(tuple(log_probs[: tokens + pair.complete].tolist()), attention)
 
-    def _steps(self, pair: Pair) -> int:
+    def _steps(self, pair: TokenPair) -> int:
         """One step per token, and one for the end symbol if there is space or it is required."""
         steps = len(pair.tgt_ids) + 1
         return steps if pair.complete else min(steps, self._most_steps)
@@ -106,7 +106,7 @@ class AttentionGraph:
         self._begin = manifest.special_ids.begin
         self._options = _run_options()
 
-    def run(self, pair: Pair) -> tuple[Floats, ...]:
+    def run(self, pair: TokenPair) -> tuple[Floats, ...]:
         """Returns weights [L, H, S, S], [L, H, N, N] and [L, H, N, S], with N steps."""
         steps = len(pair.tgt_ids) + pair.complete
         inputs = {

@@ -16,13 +16,13 @@ from dragoman.kernel.errors import DragomanError, InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
 from dragoman_serving.engine.batching.job import Awaited, State
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.futures import Future, outcome_error
 from dragoman_serving.engine.request_trace import RequestTrace, when_settled
 from dragoman_serving.engine.settings import Tuning
-from dragoman_serving.scoring.pair import Floats, Pair, PairScoring, Scored, like_lengths
 from dragoman_serving.scoring.score_graphs import AttentionGraph, ScoreGraph
+from dragoman_serving.scoring.token_pair import Floats, PairScoring, Scored, TokenPair, like_lengths
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class ScoringFailure(DragomanError):
 
 
 class _Job(Awaited[Scored]):
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: TokenPair) -> None:
         super().__init__(1, pair.priority, pair.deadline_s)
         self.pair = pair
         self.length = len(pair.tgt_ids) + 1, len(pair.src_ids)
@@ -101,7 +101,7 @@ class Scorer:
             if refusal := self._waiting.reserve(arrival, self._meter.pace):
                 raise refusal
 
-    def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
+    def submit(self, pairs: Sequence[TokenPair]) -> list[Future[Scored]]:
         """Queue pairs to be scored, all or none of them.
 
         Returns:
@@ -136,7 +136,7 @@ class Scorer:
         if self._thread is not None:
             self._thread.join()
 
-    def _check_length(self, pair: Pair) -> None:
+    def _check_length(self, pair: TokenPair) -> None:
         sides = ("text", len(pair.src_ids)), ("translation", len(pair.tgt_ids) + pair.complete)
         for (what, tokens), most in zip(sides, self._most_ids, strict=True):
             if tokens > most:
@@ -208,7 +208,7 @@ class Scorer:
         for job in live:  # retry one by one, because only some of them may fail
             self._score([job])
 
-    def _heads(self, pair: Pair) -> tuple[Floats, ...] | None:
+    def _heads(self, pair: TokenPair) -> tuple[Floats, ...] | None:
         if not pair.heads:
             return None
         if self._attention_graph is None:

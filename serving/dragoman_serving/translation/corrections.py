@@ -34,8 +34,8 @@ from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.restored import Edit, edited
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.plan import SearchPlan, with_beginning
-from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.scoring.token_pair import Scored, TokenPair
 from dragoman_serving.translation.edits import Aligned, edits_of_literals, edits_of_terms
 from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
 from dragoman_serving.translation.number_edits import (
@@ -533,8 +533,8 @@ def _not_after_number(vocabulary: tuple[str, ...], last_word: str) -> npt.NDArra
     return np.where(forbidden, -np.inf, 0.0).astype(np.float32)
 
 
-def _pair(sentence: SourceSentence, hypothesis: Hypothesis, attention: bool = False) -> Pair:
-    return Pair(
+def _pair(sentence: SourceSentence, hypothesis: Hypothesis, attention: bool = False) -> TokenPair:
+    return TokenPair(
         sentence.src_ids,
         hypothesis.ids,
         hypothesis.complete,

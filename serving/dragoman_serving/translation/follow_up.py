@@ -18,8 +18,8 @@ from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.fidelity.reading import StandIns
 from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
-from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.scoring.token_pair import Scored, TokenPair
 from dragoman_serving.translation.corrections import Corrections, Submit
 from dragoman_serving.translation.faults import SHORT, fault_of
 from dragoman_serving.translation.losses import SIGNS
@@ -206,7 +206,7 @@ class FollowUp:
         )
         known = [scored_by_search(hypothesis, self._alignment) for hypothesis in hypotheses]
         pairs = [
-            Pair(
+            TokenPair(
                 sentence.src_ids,
                 hypothesis.ids,
                 hypothesis.complete,

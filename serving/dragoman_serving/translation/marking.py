@@ -14,8 +14,8 @@ from dragoman_serving.engine.futures import Future, when_all_done
 from dragoman_serving.markup.evidence import Evidence, Floats
 from dragoman_serving.markup.placement import place
 from dragoman_serving.request.plan import SearchPlan
-from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.scoring.token_pair import Scored, TokenPair
 from dragoman_serving.translation.segments import SourceSentence, SourceText, spans_of
 from dragoman_serving.translation.translation import Translation, scored_by_search, written
 
@@ -97,7 +97,7 @@ class Marker:
             for sentence, hypothesis in zip(sentences, hypotheses, strict=True)
         ]
         unknown = [
-            Pair(
+            TokenPair(
                 sentence.src_ids,
                 hypothesis.ids,
                 hypothesis.complete,

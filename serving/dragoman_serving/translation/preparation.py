@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dragoman_serving.engine.batching.line import Line, Turns
+from dragoman_serving.engine.batching.waiting_queue import Turns, WaitingQueue
 from dragoman_serving.engine.errors import Closed
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.settings import Tuning
@@ -46,7 +46,7 @@ class Preparation:
 
     def __init__(self, name: str = "preparation") -> None:
         """Start the thread; `name` is a part of its name."""
-        self._waiting: Line[_Task] = Line()
+        self._waiting: WaitingQueue[_Task] = WaitingQueue()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=f"dragoman-{name}", daemon=True)

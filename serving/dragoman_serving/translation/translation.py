@@ -14,7 +14,7 @@ from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
-from dragoman_serving.scoring.pair import Scored, attention_of_tokens
+from dragoman_serving.scoring.token_pair import Scored, attention_of_tokens
 from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy, is_lost
 from dragoman_serving.translation.losses import SIGNS, losses
 from dragoman_serving.translation.segments import SourceSentence, SourceText, join

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.statistics import Counts, Statistics
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import Future, when_all_done
 from dragoman_serving.engine.settings import EngineSettings

@@ -35,7 +35,7 @@ from lab.peers.processes import (
     start_engine,
     start_peer,
 )
-from lab.peers.same_translations import OURS, PEER, Found, Likeness
+from lab.peers.same_translations import OURS, PEER, ContenderTranslations, Likeness
 from lab.peers.worker_protocol import (
     Answer,
     BatchSearch,
@@ -167,9 +167,9 @@ def test_translations_of_another_length_are_detected() -> None:
         check_lengths([replace(CASE, dragoman=(*samples(1.0), *samples(1.0, tokens=65)))], 32)
 
 
-def translated(greedy: Sequence[int], texts: Sequence[str]) -> Found:
+def translated(greedy: Sequence[int], texts: Sequence[str]) -> ContenderTranslations:
     ids = [(token,) for token in greedy]
-    return Found(ids, ids, texts)
+    return ContenderTranslations(ids, ids, texts)
 
 
 def test_all_contenders_are_compared_with_our_fp32() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.settings import from_mapping, read_toml
-from dragoman_training.text.download import Source
+from dragoman_training.text.download import RemoteFile
 
 REGISTRY = Path(__file__).with_name("corpora.toml")
 
@@ -89,7 +89,7 @@ class Corpus:
     licence: str
     home: str
     """Web page of the corpus, which confirms the licence."""
-    sources: tuple[Source, ...]
+    sources: tuple[RemoteFile, ...]
     texts: tuple[FetchedText, ...]
 
     @property

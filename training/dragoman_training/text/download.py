@@ -32,7 +32,7 @@ _AGENT = "Mozilla/5.0 (compatible; dragoman)"
 
 
 @dataclass(frozen=True)
-class Source:
+class RemoteFile:
     """A file on a server, and what is publicly known about it."""
 
     url: str
@@ -62,13 +62,13 @@ class Source:
 class Download:
     """A downloaded file."""
 
-    source: Source
+    source: RemoteFile
     path: Path
     sha256: str
 
 
 def fetch(
-    source: Source, folder: Path, lock: Path, watch: Watch = lambda _done, _total: None
+    source: RemoteFile, folder: Path, lock: Path, watch: Watch = lambda _done, _total: None
 ) -> Download:
     """Download a file unless it exists, and verify it.
 
@@ -137,7 +137,7 @@ def discard(download: Download, lock: Path) -> None:
         _write_lock(lock, known)
 
 
-def _transfer(source: Source, partial: PartialFile, watch: Watch) -> None:
+def _transfer(source: RemoteFile, partial: PartialFile, watch: Watch) -> None:
     """Download the missing bytes."""
 
     def size_bytes(answers: list[Hop]) -> int | None:
@@ -156,12 +156,12 @@ def _transfer(source: Source, partial: PartialFile, watch: Watch) -> None:
         raise UsageError(f"{source.url}: {error}; run it again to resume") from error
 
 
-def _begun(source: Source, folder: Path) -> PartialFile:
+def _begun(source: RemoteFile, folder: Path) -> PartialFile:
     """The files that a broken transfer leaves."""
     return PartialFile(folder / f".{source.name}.partial", folder / f".{source.name}.version")
 
 
-def _checked(source: Source, path: Path, lock: Path) -> str:
+def _checked(source: RemoteFile, path: Path, lock: Path) -> str:
     """Check a file against the registry and the lock, and return its SHA-256."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -178,7 +178,9 @@ def _checked(source: Source, path: Path, lock: Path) -> str:
     return sha256
 
 
-def _compare(source: Source, path: Path, kind: str, actual: str, expected: str, where: str) -> None:
+def _compare(
+    source: RemoteFile, path: Path, kind: str, actual: str, expected: str, where: str
+) -> None:
     if actual != expected:
         path.unlink()
         raise UsageError(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
 from dragoman_training.text.corpora import Corpus, FetchedText
-from dragoman_training.text.download import LOCK, Download, Source, discard, fetch, remember
+from dragoman_training.text.download import LOCK, Download, RemoteFile, discard, fetch, remember
 from dragoman_training.text.parallel_text import other_forms
 from dragoman_training.text.unpacking import Damaged, write_text
 from dragoman_training.transfer import Watch
@@ -41,7 +41,7 @@ def fetch_corpora(
             existing file in another form would hide the new one.
     """
     downloads = data_dir / _DOWNLOADS
-    fetched: dict[Source, Download] = {}
+    fetched: dict[RemoteFile, Download] = {}
     try:
         for number, corpus in enumerate(corpora):
             missing = [text for text in corpus.texts if not _is_written(text, data_dir)]

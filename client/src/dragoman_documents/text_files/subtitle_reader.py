@@ -50,7 +50,7 @@ _ENDED: Final = re.compile(rf"[.!?\u2026:;\u3002\uff01\uff1f\])\u266a\u266b*]{_Q
 
 
 @dataclass(frozen=True)
-class _Found:
+class _RawCue:
     """A cue in a file.
 
     Attributes:
@@ -97,7 +97,7 @@ class SubtitleReader(TextReader):
         yield from self._joined(cues, spelling)
         yield Raw(spelling.raw(rest))
 
-    def _joined(self, cues: list[_Found], spelling: Spelling) -> Iterator[Raw | Segment]:
+    def _joined(self, cues: list[_RawCue], spelling: Spelling) -> Iterator[Raw | Segment]:
         """Yields the texts of the cues; those that are one sentence are one text."""
         shown = [self._tag.sub("", cue.written).strip() for cue in cues]
         full_stops = sum(bool(_FULL_STOPPED.search(text)) for text in shown)
@@ -129,7 +129,7 @@ class SubtitleReader(TextReader):
             yield waiting
         yield Raw(b"".join(between))
 
-    def _cue(self, cue: _Found, spelling: Spelling) -> Iterator[Raw | CueText]:
+    def _cue(self, cue: _RawCue, spelling: Spelling) -> Iterator[Raw | CueText]:
         breaks = _BREAK.search(cue.written)
         line_end = breaks[0].strip(" \t") if breaks else "\n"
         for part in segments(list(self._pieces(cue.written, spelling)), spelling, keep=self._keep):
@@ -175,9 +175,9 @@ class SubtitleReader(TextReader):
         return Spelling(encoding, read, write)
 
 
-def _cues(text: str) -> tuple[list[_Found], str]:
+def _cues(text: str) -> tuple[list[_RawCue], str]:
     """Returns the cues, and what is after the last one."""
-    cues: list[_Found] = []
+    cues: list[_RawCue] = []
     lines = _LINE.findall(text)
     before: list[str] = []
     index = 0
@@ -196,7 +196,7 @@ def _cues(text: str) -> tuple[list[_Found], str]:
         written = content.rstrip("\r\n")
         clocks = times.groups(default="0")
         shown = Cue(_seconds(*clocks[:4]), _seconds(*clocks[4:]))
-        cues.append(_Found("".join(before), written, shown))
+        cues.append(_RawCue("".join(before), written, shown))
         before = [content[len(written) :]]
     return cues, "".join(before)
 

@@ -45,7 +45,7 @@ class Rule(NamedTuple):
     role: Role
 
 
-class Pair(NamedTuple):
+class PairedElement(NamedTuple):
     """One of two empty elements that together stand for an element.
 
     Attributes:
@@ -88,7 +88,7 @@ class XmlProfile:
     preserving: frozenset[str] = frozenset()
     preserves: bool = False
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    pairs: Mapping[str, Pair] = field(default_factory=dict)
+    pairs: Mapping[str, PairedElement] = field(default_factory=dict)
     subflows: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ("xml:lang",)
     untranslated_class: str | None = None
@@ -294,7 +294,9 @@ OPENDOCUMENT = XmlProfile(
     rules=(Rule("table-cell", "table:formula", None, "skip"),),
     languages=(),
     pairs={
-        f"{kind}-{end}": Pair(kind, ("text:name", "text:id", "text:change-id"), end == "start")
+        f"{kind}-{end}": PairedElement(
+            kind, ("text:name", "text:id", "text:change-id"), end == "start"
+        )
         for kind in ("bookmark", "reference-mark", "change", "toc-mark", "user-index-mark")
         for end in ("start", "end")
     },

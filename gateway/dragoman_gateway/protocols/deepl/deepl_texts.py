@@ -24,7 +24,7 @@ from dragoman_gateway.texts.marked_texts import (
     translate_marked,
 )
 from dragoman_gateway.texts.sources import (
-    Source,
+    TextLanguage,
     options_of_source,
     sources_of,
     translate_by_source,
@@ -36,7 +36,7 @@ class TranslatedText:
     """A translation, and the language of its source text."""
 
     text: str
-    source: Source
+    source: TextLanguage
 
 
 def _without_line_breaks(ask: Ask[Translation]) -> Ask[Translation]:

@@ -44,7 +44,7 @@ from dragoman_gateway.texts.marked_texts import (
     translate_marked,
 )
 from dragoman_gateway.texts.sources import (
-    Source,
+    TextLanguage,
     options_of_source,
     sources_of,
     translate_by_source,
@@ -180,7 +180,7 @@ class LibreTranslateProtocol:
 
     async def _translated(
         self, caller: Caller, texts: list[str], direction: _Direction, others: int
-    ) -> tuple[list[Source], list[Candidates]]:
+    ) -> tuple[list[TextLanguage], list[Candidates]]:
         async def translate(these: Sequence[str], src: str) -> list[Candidates]:
             options = await self._options(caller, direction, src)
             if others:
@@ -197,7 +197,7 @@ class LibreTranslateProtocol:
 
     async def _translated_pages(
         self, caller: Caller, texts: list[str], direction: _Direction
-    ) -> tuple[list[Source], list[Candidates]]:
+    ) -> tuple[list[TextLanguage], list[Candidates]]:
         """`_translated` for HTML, without alternatives."""
         form = TextForm("html", direction.source)
         marked_texts = MarkedTexts(self._gateway.readers, caller, form)
@@ -216,7 +216,7 @@ class LibreTranslateProtocol:
             )
         return sources, translated
 
-    async def _sources(self, texts: Sequence[str], direction: _Direction) -> list[Source]:
+    async def _sources(self, texts: Sequence[str], direction: _Direction) -> list[TextLanguage]:
         return await sources_of(
             self._translations, texts, direction.source, direction.target, "source"
         )
@@ -262,9 +262,9 @@ class LibreTranslateProtocol:
         if not any(map(str.isalpha, text)):
             languages = (await self._translations.languages()).sources
             undecided = "en" if "en" in languages else languages[0]
-            return json_response([_detected(Source(undecided, 0.0))])
+            return json_response([_detected(TextLanguage(undecided, 0.0))])
         detected = await self._translations.detect(text)
-        return json_response([_detected(Source(detected.language, detected.probability))])
+        return json_response([_detected(TextLanguage(detected.language, detected.probability))])
 
     async def _languages(self, _request: GatewayRequest) -> Response:
         languages = await self._translations.languages()
@@ -433,5 +433,5 @@ def _each(values: list[Any], is_list: bool) -> Any:
     return values if is_list else values[0]
 
 
-def _detected(source: Source) -> dict[str, Any]:
+def _detected(source: TextLanguage) -> dict[str, Any]:
     return {"confidence": round(100 * source.probability, 1), "language": source.language}

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.job import Awaited
-from dragoman_serving.engine.batching.line import Line, Turns
 from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.waiting_queue import Turns, WaitingQueue
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from dragoman_serving.engine.settings import Tuning
 
@@ -35,7 +35,7 @@ class Arrival:
     left_s: float | None = None
 
 
-class BoundedLine(Line[_Job]):
+class BoundedLine(WaitingQueue[_Job]):
     """A queue with a limit. A refusal is returned as the error to raise.
 
     Overload begins when a request is refused because of waiting work. It ends when an arrival finds

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Sequence
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.job import Job, Kind
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
+from dragoman_serving.engine.batching.waiting_queue import Turns
 
 
 class Dispatcher:

@@ -15,12 +15,12 @@ from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.batch import Batch, length_groups
 from dragoman_serving.engine.batching.dispatcher import Dispatcher
 from dragoman_serving.engine.batching.job import Job, Kind, Progress, State
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.memory_trimming import give_back
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Scheduler
 from dragoman_serving.engine.batching.search_spans import trace_search
 from dragoman_serving.engine.batching.statistics import Statistics
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.network import Measured, Network

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.acceptance import BoundedLine
 from dragoman_serving.engine.batching.job import Job, Kind, State
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.settings import BatchLimits, Tuning
 
 

@@ -12,8 +12,8 @@ import torch
 from dragoman_export.bundle import add_attention_graph, export_bundle
 from dragoman_export.checks import TOLERANCE
 from dragoman_serving.engine.runtimes.onnx_session import load_graph
-from dragoman_serving.scoring.pair import Pair
 from dragoman_serving.scoring.score_graphs import AttentionGraph
+from dragoman_serving.scoring.token_pair import TokenPair
 from dragoman_training.network.attention_weights import look
 from dragoman_training.run import checkpoint
 
@@ -74,7 +74,7 @@ def test_the_shipped_models_weights_equal_pytorchs() -> None:
     src_ids = loaded.tokenizer.encode_source("The animal didn't cross the street.", "de")
     tgt_ids = loaded.tokenizer.encode("Das Tier überquerte die Straße nicht.")
     weights = AttentionGraph(SHIPPED, Manifest.load(SHIPPED)).run(
-        Pair(tuple(src_ids), tuple(tgt_ids))
+        TokenPair(tuple(src_ids), tuple(tgt_ids))
     )
     src = torch.tensor([src_ids])
     read = torch.tensor([[2, *tgt_ids]])

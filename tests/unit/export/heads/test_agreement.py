@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dragoman_export.heads.agreement import Agreement, Directions, LikePairs, look_both_ways
+from dragoman_export.heads.agreement import Agreement, BothDirections, LikePairs, look_both_ways
 from dragoman_export.heads.alignment_heads import choose_heads, nominate, total_of
 from dragoman_export.heads.anchors import Anchors
-from dragoman_serving.scoring.pair import Floats, Pair
 from dragoman_serving.scoring.score_graphs import ScoreGraph
+from dragoman_serving.scoring.token_pair import Floats, TokenPair
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -48,16 +48,16 @@ def made_up(random: np.random.Generator, length: int, pairs: int, first: float =
 
 
 @pytest.fixture
-def directions() -> Directions:
+def directions() -> BothDirections:
     random = np.random.default_rng(0)
-    return Directions(tuple(made_up(random, length, 40) for length in (4, 6, 9)))
+    return BothDirections(tuple(made_up(random, length, 40) for length in (4, 6, 9)))
 
 
-def of_heads(directions: Directions, *heads: tuple[int, int]) -> Agreement:
+def of_heads(directions: BothDirections, *heads: tuple[int, int]) -> Agreement:
     return directions.agreement(total_of(directions, heads, when_read=False))
 
 
-def test_aligning_heads_are_found(directions: Directions) -> None:
+def test_aligning_heads_are_found(directions: BothDirections) -> None:
     chosen = choose_heads(directions, "made up")
     assert set(chosen.heads) == {FIRST_HALF, SECOND_HALF}
     assert not chosen.when_read
@@ -66,7 +66,7 @@ def test_aligning_heads_are_found(directions: Directions) -> None:
 
 
 def test_positional_heads_agree_more_but_are_not_chosen(
-    directions: Directions,
+    directions: BothDirections,
 ) -> None:
     for head in (DIAGONAL, MIRRORED):
         positional = of_heads(directions, head)
@@ -79,11 +79,11 @@ def test_positional_heads_agree_more_but_are_not_chosen(
     assert directions.agreement(directions.diagonal) == Agreement(1.0, 1.0)
 
 
-def test_the_step_is_chosen_too(directions: Directions) -> None:
+def test_the_step_is_chosen_too(directions: BothDirections) -> None:
     def later(attention: Floats) -> Floats:
         return np.roll(attention, 1, axis=3)
 
-    read = Directions(
+    read = BothDirections(
         tuple(LikePairs(later(group.forward), later(group.backward)) for group in directions.groups)
     )
     chosen = choose_heads(read, "made up")
@@ -101,7 +101,7 @@ def anchors_by(knowing: tuple[int, int], number: int = 60) -> Anchors:
     return Anchors(said, np.zeros_like(said), right, places)
 
 
-def test_a_choice_that_links_most_anchors_wrongly_is_replaced(directions: Directions) -> None:
+def test_a_choice_that_links_most_anchors_wrongly_is_replaced(directions: BothDirections) -> None:
     by_agreement = choose_heads(directions, "made up")
     assert nominate(directions, None, "made up") == [by_agreement]
     supporting = nominate(directions, anchors_by(FIRST_HALF), "made up")
@@ -114,7 +114,7 @@ def test_a_choice_that_links_most_anchors_wrongly_is_replaced(directions: Direct
 
 def test_a_choice_by_anchors_with_similar_agreement_is_used() -> None:
     random = np.random.default_rng(0)
-    knowing = Directions(tuple(made_up(random, length, 40, first=1.0) for length in (4, 6, 9)))
+    knowing = BothDirections(tuple(made_up(random, length, 40, first=1.0) for length in (4, 6, 9)))
     nominees = nominate(knowing, anchors_by(FIRST_HALF), "made up")
     assert [nominee.criterion for nominee in nominees] == ["anchors", "agreement"]
     assert nominees[0].heads == (FIRST_HALF,)
@@ -128,7 +128,7 @@ def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
     forward[0, 0, 0, [0, 1, 2], [0, 1, 1]] = forward[1, 0, 0, [0, 1, 2], 0] = 1
     # And by the other: 0-0 1-1 and 0-2 1-1.
     backward[0, 0, 0, [0, 1], [0, 1]] = backward[1, 0, 0, [0, 1], [2, 1]] = 1
-    directions = Directions((LikePairs(forward, backward),))
+    directions = BothDirections((LikePairs(forward, backward),))
     agreement = of_heads(directions, (0, 0))
     # Of ten links, the same pairs share 0-0, 1-1 and 0-2; crosswise they share 1-1 and 0-0.
     assert agreement == Agreement(2 * 3 / 10, 2 * 2 / 10)
@@ -140,7 +140,7 @@ def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
 
 def test_the_diagonal_is_at_the_same_relative_position_on_both_sides() -> None:
     group = LikePairs(np.zeros((2, 1, 1, 7, 3), np.float32), np.zeros((2, 1, 1, 4, 6), np.float32))
-    forward, backward = np.split(Directions((group,)).diagonal, 2)
+    forward, backward = np.split(BothDirections((group,)).diagonal, 2)
     assert forward.reshape(2, 6, 3).argmax(2).tolist() == [[0, 0, 1, 1, 2, 2]] * 2
     assert backward.reshape(2, 3, 6).argmax(2).tolist() == [[1, 3, 5]] * 2
 
@@ -159,7 +159,7 @@ def test_a_text_is_read_in_both_directions(random_bundle: Path) -> None:
         both = []
         for side in (0, 1):
             src = tokenizer.encode_source(pair[side], manifest.languages[1 - side])
-            _, (attention,) = graph.run_all([Pair(tuple(src), tuple(ids[1 - side]))])
+            _, (attention,) = graph.run_all([TokenPair(tuple(src), tuple(ids[1 - side]))])
             both.append(attention[..., 1:-1])
         by_lengths.setdefault((len(ids[0]), len(ids[1])), []).append((both[0], both[1]))
     expected = {lengths: some for lengths, some in by_lengths.items() if len(some) > 1}

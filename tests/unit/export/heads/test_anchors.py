@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from dragoman_export.heads.alignment_heads import choose_heads, total_of
 from dragoman_export.heads.anchors import Anchors, accuracy_of, anchors_of, find_anchors
-from dragoman_serving.scoring.pair import Pair
 from dragoman_serving.scoring.score_graphs import ScoreGraph
+from dragoman_serving.scoring.token_pair import TokenPair
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -73,7 +73,9 @@ def test_anchors_are_looked_up_in_the_graph(random_bundle: Path, side: int) -> N
     pair = next(pair for pair in pairs if len(set(pair[0].split())) == len(pair[0].split()) == 3)
     src = tokenizer.encode_source(pair[side], manifest.languages[1 - side])
     tgt = tokenizer.encode(pair[1 - side])
-    _, (attention,) = ScoreGraph(random_bundle, manifest).run_all([Pair(tuple(src), tuple(tgt))])
+    _, (attention,) = ScoreGraph(random_bundle, manifest).run_all(
+        [TokenPair(tuple(src), tuple(tgt))]
+    )
     for piece in range(len(tgt)):
         expected = attention[:, :, piece, 1:-1]
         width = expected.shape[-1]

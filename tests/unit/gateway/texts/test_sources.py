@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from dragoman_gateway.core.errors import InvalidInput, TooLarge
 from dragoman_gateway.texts.languages import Languages
-from dragoman_gateway.texts.sources import Source, sources_of, translate_by_source
+from dragoman_gateway.texts.sources import TextLanguage, sources_of, translate_by_source
 from dragoman_gateway.texts.translations import Translations
 
 ENGLISH, GERMAN = "Good morning, my friend.", "Guten Morgen, mein Freund."
@@ -25,14 +25,14 @@ class Served:
         return Languages(("en", "de", "fr"), frozenset(pairs))
 
 
-def find(texts: Sequence[str], named: str | None, target: str) -> list[Source]:
+def find(texts: Sequence[str], named: str | None, target: str) -> list[TextLanguage]:
     served = cast(Translations, Served())
     return asyncio.run(sources_of(served, texts, named, target, "source_lang"))
 
 
 def test_a_given_language_applies_to_all_texts() -> None:
-    assert find([ENGLISH, GERMAN], "en", "de") == [Source("en"), Source("en")]
-    assert find([ENGLISH], "de", "de") == [Source("de")]
+    assert find([ENGLISH, GERMAN], "en", "de") == [TextLanguage("en"), TextLanguage("en")]
+    assert find([ENGLISH], "de", "de") == [TextLanguage("de")]
 
 
 def test_each_text_has_a_language() -> None:
@@ -85,8 +85,8 @@ def test_texts_are_grouped_by_language_and_returned_in_order() -> None:
         calls.append((src, list(texts)))
         return [f"{src}:{text}" for text in texts]
 
-    sources = [Source(code) for code in ("de", "en", "de", "fr")]
-    sources[3] = Source("de", 0.0, is_known=False)
+    sources = [TextLanguage(code) for code in ("de", "en", "de", "fr")]
+    sources[3] = TextLanguage("de", 0.0, is_known=False)
     translations = translate_by_source(["a", "b", "c", "1"], sources, "en", translate, str.upper)
     assert asyncio.run(translations) == ["de:a", "B", "de:c", "1"]
     assert calls == [("de", ["a", "c"])]

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from dragoman_serving.batch.chunks import errors_name, part_name, parts_folder
 from dragoman_serving.batch.corpus import Corpus, Shard
 from dragoman_serving.batch.line_rows import LineRowFormat, TextLines
-from dragoman_serving.batch.storage import LocalStorage, Source
+from dragoman_serving.batch.storage import InputFile, LocalStorage
 
 
 class OvertakenFormat(LineRowFormat):
@@ -19,7 +19,7 @@ class OvertakenFormat(LineRowFormat):
         super().__init__(TextLines())
         self._meanwhile = meanwhile
 
-    def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
+    def join(self, parts: Iterator[bytes], source: InputFile, file: BinaryIO) -> int:
         self._meanwhile()
         return super().join(parts, source, file)
 
@@ -33,7 +33,7 @@ def write_parts(corpus: Corpus, output: LocalStorage) -> None:
 
 def test_two_processes_that_join_the_same_file_lose_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("row\n" * 7)
-    sources = [Source(str(tmp_path), "a.txt")]
+    sources = [InputFile(str(tmp_path), "a.txt")]
     output = LocalStorage(tmp_path / "out")
     first = Corpus(sources, output, LineRowFormat(TextLines()), 3, {})
     late = Corpus(sources, output, OvertakenFormat(first.join), 3, {})
@@ -48,7 +48,7 @@ def test_two_processes_that_join_the_same_file_lose_nothing(tmp_path: Path) -> N
 def test_shards_share_the_chunks_of_all_files(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text("row\n" * 7)
-    sources = [Source(str(tmp_path), f"{name}.txt") for name in "ab"]
+    sources = [InputFile(str(tmp_path), f"{name}.txt") for name in "ab"]
     corpus = Corpus(sources, LocalStorage(tmp_path / "out"), LineRowFormat(TextLines()), 3, {})
     shards = [corpus.pending(Shard(index, 4)) for index in range(4)]
     assert [len(shard) for shard in shards] == [2, 2, 1, 1]

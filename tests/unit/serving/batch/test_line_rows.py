@@ -12,14 +12,14 @@ import pytest
 from dragoman_options.table import Translation
 from dragoman_serving.batch.chunks import Chunk, FileIndex, RowError
 from dragoman_serving.batch.line_rows import JsonRows, LineRowFormat, Lines, TabRows, TextLines
-from dragoman_serving.batch.storage import Source
+from dragoman_serving.batch.storage import InputFile
 from hypothesis import given
 from hypothesis import strategies as st
 
 LINES = st.lists(st.sampled_from(["", "a", "b c", "\r", "ü" * 30]), max_size=30)
 
 
-def chunks_of(source: Source, form: LineRowFormat, most_rows: int) -> list[Chunk]:
+def chunks_of(source: InputFile, form: LineRowFormat, most_rows: int) -> list[Chunk]:
     index = FileIndex(0, 0, "", tuple(form.cut(source, most_rows)))
     assert FileIndex.parse(index.packed) == index
     return list(index.chunks(source))
@@ -33,7 +33,7 @@ def test_chunks_contain_every_line_once(
     content = "".join(f"{line}\n" for line in lines) + ("" if has_end else "end")
     path.write_bytes(content.encode())
     form = LineRowFormat(TextLines())
-    chunks = chunks_of(Source(str(path.parent), path.name), form, most_rows)
+    chunks = chunks_of(InputFile(str(path.parent), path.name), form, most_rows)
     texts: list[str | RowError] = []
     for chunk in chunks:
         assert chunk.first_row == len(texts)
@@ -48,7 +48,7 @@ def test_lines_may_span_the_blocks_that_are_read(tmp_path: Path) -> None:
     lines = [str(number) * 40 for number in range(20_000)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     form = LineRowFormat(TextLines())
-    chunks = chunks_of(Source(str(tmp_path), "a.txt"), form, 1000)
+    chunks = chunks_of(InputFile(str(tmp_path), "a.txt"), form, 1000)
     assert [chunk.rows for chunk in chunks] == [1000] * 20
     assert [text for chunk in chunks for text in form.read(chunk).texts] == lines
 
@@ -70,7 +70,7 @@ def test_rows_without_translations_are_not_dropped(
 ) -> None:
     (tmp_path / "a").write_bytes(content)
     form = LineRowFormat(lines)
-    (chunk,) = chunks_of(Source(str(tmp_path), "a"), form, 9)
+    (chunk,) = chunks_of(InputFile(str(tmp_path), "a"), form, 9)
     rows = form.read(chunk)
     outcomes = [
         text if isinstance(text, RowError) else Translation(text.upper(), 1, "stop")
@@ -83,7 +83,7 @@ def test_rows_without_translations_are_not_dropped(
 def test_objects_without_translations_have_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b'{"id": 1, "text": "a"}\n{"id": 2}\nno\xff\n')
     form = LineRowFormat(JsonRows("text"))
-    (chunk,) = chunks_of(Source(str(tmp_path), "a"), form, 9)
+    (chunk,) = chunks_of(InputFile(str(tmp_path), "a"), form, 9)
     rows = form.read(chunk)
     assert isinstance(rows.texts[0], str)
     bad = [text for text in rows.texts if isinstance(text, RowError)]
@@ -107,4 +107,4 @@ def test_objects_without_translations_have_an_error(tmp_path: Path) -> None:
 def test_compressed_files_are_refused(tmp_path: Path, program: str, content: bytes) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(ValueError, match=rf"a\.txt is compressed by {program}: decompress"):
-        LineRowFormat(TextLines()).cut(Source(str(tmp_path), "a.txt"), 10)
+        LineRowFormat(TextLines()).cut(InputFile(str(tmp_path), "a.txt"), 10)

@@ -11,17 +11,17 @@ import pytest
 from dragoman_options.table import Translation
 from dragoman_serving.batch.chunks import FileIndex, RowError
 from dragoman_serving.batch.parquet_rows import ParquetRowFormat
-from dragoman_serving.batch.storage import Source
+from dragoman_serving.batch.storage import InputFile
 from pyarrow import parquet
 
 TEXTS = [None, *map(str, range(1, 25))]
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
+def source(tmp_path: Path) -> InputFile:
     table = pyarrow.table({"id": range(25), "text": TEXTS})
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=10)
-    return Source(str(tmp_path), "a.parquet")
+    return InputFile(str(tmp_path), "a.parquet")
 
 
 def outcome(text: str) -> Translation | RowError:
@@ -30,7 +30,7 @@ def outcome(text: str) -> Translation | RowError:
     return Translation(f"<{text}>", 2, "stop", score=-1.0, warnings=("short",))
 
 
-def test_rows_get_columns_and_stay_in_order(source: Source) -> None:
+def test_rows_get_columns_and_stay_in_order(source: InputFile) -> None:
     form = ParquetRowFormat("text", {"return_scores": True})
     index = FileIndex(0, 0, "", form.cut(source, 4))
     assert [rows for _, _, rows in index.cuts] == [4, 4, 2, 4, 4, 2, 4, 1]
@@ -66,7 +66,7 @@ def test_rows_get_columns_and_stay_in_order(source: Source) -> None:
 def test_every_type_of_text_is_read(tmp_path: Path, kind: Any) -> None:
     texts = pyarrow.array(["b", "a", None, "b"]).cast(kind)
     parquet.write_table(pyarrow.table({"text": texts}), tmp_path / "a.parquet", row_group_size=3)
-    source, form = Source(str(tmp_path), "a.parquet"), ParquetRowFormat("text", {})
+    source, form = InputFile(str(tmp_path), "a.parquet"), ParquetRowFormat("text", {})
     chunks = FileIndex(0, 0, "", form.cut(source, 2)).chunks(source)
     rows = [form.read(chunk) for chunk in chunks]
     assert [text for chunk in rows for text in chunk.texts] == ["b", "a", "", "b"]
@@ -80,7 +80,7 @@ def test_every_type_of_text_is_read(tmp_path: Path, kind: Any) -> None:
 
 def test_a_file_without_rows_gets_the_columns_too(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"text": pyarrow.array([], "string")}), tmp_path / "a")
-    source = Source(str(tmp_path), "a")
+    source = InputFile(str(tmp_path), "a")
     form = ParquetRowFormat("text", {})
     assert not form.cut(source, 10)
     joined = io.BytesIO()
@@ -101,10 +101,10 @@ def test_columns_that_do_not_fit_are_named(
 ) -> None:
     parquet.write_table(pyarrow.table(columns), tmp_path / "a")
     with pytest.raises(ValueError, match=message):
-        ParquetRowFormat("text", {}).cut(Source(str(tmp_path), "a"), 10)
+        ParquetRowFormat("text", {}).cut(InputFile(str(tmp_path), "a"), 10)
 
 
 def test_files_that_are_not_parquet_are_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("text")
     with pytest.raises(ValueError, match="a: not Parquet"):
-        ParquetRowFormat("text", {}).cut(Source(str(tmp_path), "a"), 10)
+        ParquetRowFormat("text", {}).cut(InputFile(str(tmp_path), "a"), 10)

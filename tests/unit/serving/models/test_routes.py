@@ -6,7 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dragoman_serving.models.routes import Bundle, Pair, Route, Routes, read_bundle, read_bundles
+from dragoman_serving.models.routes import (
+    Bundle,
+    Route,
+    Routes,
+    ServedPair,
+    read_bundle,
+    read_bundles,
+)
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.manifest import Manifest
@@ -156,7 +163,7 @@ def test_pairs_name_their_pivot(routes: Routes) -> None:
     assert Routes(routes.bundles, "xx").pairs == routes.pairs
     pairs = Routes(routes.bundles, "en").pairs
     assert pairs[: len(routes.pairs)] == routes.pairs
-    assert Pair("de", "fr", ("large", "romance"), "en") in pairs
+    assert ServedPair("de", "fr", ("large", "romance"), "en") in pairs
     assert len({(pair.source, pair.target) for pair in pairs}) == len(pairs)
 
 

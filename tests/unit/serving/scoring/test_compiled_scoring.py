@@ -14,8 +14,8 @@ from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.scoring.compiled_scoring import NativeScoring
-from dragoman_serving.scoring.pair import Pair, attention_of_tokens
 from dragoman_serving.scoring.score_graphs import ScoreGraph
+from dragoman_serving.scoring.token_pair import TokenPair, attention_of_tokens
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
@@ -89,12 +89,12 @@ def test_searches_return_the_same_bits_as_scoring_their_results(
             assert np.array_equal(attention[:read], scored.attention[:read])
 
 
-def pair_of(sentence: Sentence, hypothesis: Hypothesis) -> Pair:
-    return Pair(sentence.src_ids, hypothesis.ids, hypothesis.complete, attention=True)
+def pair_of(sentence: Sentence, hypothesis: Hypothesis) -> TokenPair:
+    return TokenPair(sentence.src_ids, hypothesis.ids, hypothesis.complete, attention=True)
 
 
 def test_neighbours_change_no_bit(scoring: NativeScoring) -> None:
-    pairs = [Pair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
+    pairs = [TokenPair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
     together = scoring.run(pairs)
     for pair, scored in zip(pairs, together, strict=True):
         (alone,) = scoring.run([pair])
@@ -108,7 +108,7 @@ def test_neighbours_change_no_bit(scoring: NativeScoring) -> None:
 def test_scores_are_close_to_the_fp32_graphs(
     scoring: NativeScoring, bundle: Path, manifest: Manifest
 ) -> None:
-    pairs = [Pair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
+    pairs = [TokenPair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
     right = ScoreGraph(bundle, manifest).run(pairs)
     for scored, exact in zip(scoring.run(pairs), right, strict=True):
         # Random weights, whose scores are far from 0.
@@ -122,7 +122,7 @@ def test_the_longest_translation_has_no_step_for_its_end(
     scoring: NativeScoring, manifest: Manifest
 ) -> None:
     longest = (9,) * manifest.limits.max_target_tokens
-    (cut,) = scoring.run([Pair((5, 6), longest, complete=False, attention=True)])
+    (cut,) = scoring.run([TokenPair((5, 6), longest, complete=False, attention=True)])
     assert len(cut.log_probs) == len(longest)
     assert cut.attention is not None
     assert cut.attention.shape == (len(longest), 2)

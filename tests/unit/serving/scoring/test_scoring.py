@@ -14,15 +14,15 @@ import torch
 from dragoman_export.checks import TOLERANCE
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from dragoman_serving.scoring import scorer as scorer_module
-from dragoman_serving.scoring.pair import (
+from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
+from dragoman_serving.scoring.scorer import Scorer, ScoringFailure
+from dragoman_serving.scoring.token_pair import (
     MOST_TOKENS,
-    Pair,
     Scored,
+    TokenPair,
     attention_of_tokens,
     like_lengths,
 )
-from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
-from dragoman_serving.scoring.scorer import Scorer, ScoringFailure
 from dragoman_training.network.transformer import Transformer
 
 from dragoman.kernel.errors import InvalidRequest
@@ -33,7 +33,7 @@ from tests.tiny_models import tiny_model
 HEADS = AlignmentHeads(((0, 1), (2, 3)), False, "anchors", 1.0, 1, "nothing")
 
 
-def pairs(number: int, seed: int = 0) -> list[Pair]:
+def pairs(number: int, seed: int = 0) -> list[TokenPair]:
     """Pairs of many lengths."""
     random = np.random.default_rng(seed)
 
@@ -41,15 +41,17 @@ def pairs(number: int, seed: int = 0) -> list[Pair]:
         return tuple(random.integers(6, 300, random.integers(1, most)).tolist())
 
     return [
-        Pair((4, *ids(40), END_ID), ids(30), bool(random.integers(2)), attention=True)
+        TokenPair((4, *ids(40), END_ID), ids(30), bool(random.integers(2)), attention=True)
         for _ in range(number)
     ]
 
 
-def longest() -> tuple[Pair, Pair]:
+def longest() -> tuple[TokenPair, TokenPair]:
     """Two translations of maximum length: one that was cut, one with its end symbol."""
     ids = tuple(np.random.default_rng(5).integers(6, 300, 320).tolist())
-    return Pair((4, *ids[:9], END_ID), ids, False, True), Pair((4, END_ID), ids[1:], True, True)
+    return TokenPair((4, *ids[:9], END_ID), ids, False, True), TokenPair(
+        (4, END_ID), ids[1:], True, True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def scorer(bundle: Path) -> Iterator[Scorer]:
 
 
 @torch.no_grad()
-def by_pytorch(model: Transformer, pair: Pair) -> torch.Tensor:
+def by_pytorch(model: Transformer, pair: TokenPair) -> torch.Tensor:
     """Log-probabilities of a pair's target, and of the end symbol if the pair has it."""
     steps = len(pair.tgt_ids) + pair.complete
     src_ids = torch.tensor([pair.src_ids])
@@ -172,7 +174,7 @@ class Gate:
         self.runs: list[int] = []
         self._graph = ScoreGraph(bundle, manifest)
 
-    def run(self, given: Sequence[Pair]) -> list[Scored]:
+    def run(self, given: Sequence[TokenPair]) -> list[Scored]:
         self.began.set()
         assert self.may.wait(60)
         self.runs.append(len(given))
@@ -239,7 +241,7 @@ def test_pairs_of_higher_priority_run_first(scorer: Scorer, gate: Gate) -> None:
 
 
 def test_later_requests_wait_for_few_runs(scorer: Scorer, gate: Gate) -> None:
-    long = Pair((4, *[11] * 98, END_ID), (11,) * 99)
+    long = TokenPair((4, *[11] * 98, END_ID), (11,) * 99)
     many = scorer.submit([long] * 200)
     assert gate.began.wait(60)
     late, important = replace(long, deadline_s=time.monotonic() - 1), replace(long, priority=9)
@@ -258,7 +260,7 @@ def test_later_requests_wait_for_few_runs(scorer: Scorer, gate: Gate) -> None:
 def test_a_failure_affects_only_its_own_pairs(scorer: Scorer, gate: Gate) -> None:
     (first,) = scorer.submit(pairs(1))
     assert gate.began.wait(60)
-    good = Pair((4, 11, END_ID), (11,))
+    good = TokenPair((4, 11, END_ID), (11,))
     bad = replace(good, tgt_ids=(10**6,))
     earlier, failed, later = scorer.submit([good, bad, good])
     gate.may.set()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from dragoman_serving.engine.batching.line import Turns
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.errors import Closed
 from dragoman_serving.engine.settings import Tuning
 from dragoman_serving.translation.preparation import Preparation, cut

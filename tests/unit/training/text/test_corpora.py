@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from dragoman_training.config import resolve
 from dragoman_training.text.corpora import Corpus, FetchedText, SideFile, read_registry
-from dragoman_training.text.download import LOCK, Source
+from dragoman_training.text.download import LOCK, RemoteFile
 from dragoman_training.text.fetching import fetch_corpora
 from dragoman_training.text.parallel_text import read_pairs
 
@@ -104,7 +104,7 @@ def corpus(
     sha256: str | None = None,
     md5: str | None = None,
 ) -> Corpus:
-    source = Source(server.url(name), sha256, md5)
+    source = RemoteFile(server.url(name), sha256, md5)
     return Corpus("a", "free", "here", (source,), texts or (TEXT,))
 
 
@@ -188,14 +188,14 @@ def test_a_missing_network_or_file_is_reported_in_one_line(server: Server, tmp_p
         list(fetch_corpora([corpus(server)], tmp_path))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        source = Source(f"http://127.0.0.1:{free.getsockname()[1]}/a.tgz")
+        source = RemoteFile(f"http://127.0.0.1:{free.getsockname()[1]}/a.tgz")
         nobody = Corpus("a", "free", "here", (source,), (TEXT,))
         with pytest.raises(UsageError, match=r"cannot be reached: .*refused.*--data-dir"):
             list(fetch_corpora([nobody], tmp_path))
     assert left(tmp_path) == []
     for url in ("file:///etc/passwd", "http://corpora.example/a.tgz"):
         with pytest.raises(UsageError, match=f"url is '{url}': give one that begins with https://"):
-            Source(url)
+            RemoteFile(url)
 
 
 def test_a_redirect_without_tls_is_not_followed(server: Server, tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_the_compression_of_a_file_is_detected_from_its_content(
 ) -> None:
     server.files |= {"a.txt": gzip.compress(b"one\n"), "b.gz": b"eins\n", "c": b"\x80\n", "d": b""}
     server.files["e"] = lzma.compress(b"un\n")
-    sources = tuple(Source(server.url(name)) for name in server.files)
+    sources = tuple(RemoteFile(server.url(name)) for name in server.files)
 
     def fetched(prefix: str, second: int, third: int) -> list[tuple[str, ...]]:
         sides = {"en": SideFile(), "de": SideFile(source=second), "fr": SideFile(source=third)}
@@ -434,7 +434,7 @@ def test_texts_may_be_in_columns_segments_and_separate_files(
         FetchedText("files", {"en": SideFile(column=0), "fr": SideFile(source=1)}),
         FetchedText("inner", {"en": SideFile("t/x.sgm", 2), "de": SideFile("t/y.gz", 2, column=1)}),
     )
-    sources = tuple(Source(server.url(name)) for name in names)
+    sources = tuple(RemoteFile(server.url(name)) for name in names)
     several = Corpus("several", "free", "here", sources, texts)
     assert dict(fetch_corpora([several], tmp_path)) == {"columns": 2, "files": 2, "inner": 2}
     assert read_pairs(tmp_path / "columns", ("en", "de")) == [("one", "eins")]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
 from dragoman_serving.engine.batching.job import Job
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import Pace
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import Tuning

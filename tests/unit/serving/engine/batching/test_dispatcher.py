@@ -7,9 +7,9 @@ import time
 
 from dragoman_serving.engine.batching.dispatcher import Dispatcher
 from dragoman_serving.engine.batching.job import Job
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import BatchLimits
 

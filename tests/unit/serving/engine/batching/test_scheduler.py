@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.job import Job, State
-from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import Pace
 from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
+from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import BatchLimits, Tuning

@@ -16,7 +16,7 @@ from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.scoring.compiled_scoring import NativeScoring
-from dragoman_serving.scoring.pair import Pair
+from dragoman_serving.scoring.token_pair import TokenPair
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.conftest import REPOSITORY
@@ -43,7 +43,7 @@ def digest(bundle: Path) -> str:
         assert hypothesis.attention is not None
         digest.update(hypothesis.attention.tobytes())
     scoring = NativeScoring(network, manifest.special_ids, HEADS)
-    pairs = [Pair(tuple(ids), tuple(ids[::-1]), attention=True) for ids in sources]
+    pairs = [TokenPair(tuple(ids), tuple(ids[::-1]), attention=True) for ids in sources]
     for scored in scoring.run(pairs):
         assert scored.attention is not None
         digest.update(repr(scored.log_probs).encode() + scored.attention.tobytes())

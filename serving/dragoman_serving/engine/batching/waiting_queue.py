@@ -37,7 +37,7 @@ class Turns:
         self.released = False
 
 
-class Line(Generic[_Item]):
+class WaitingQueue(Generic[_Item]):
     """Waiting items, each with its expected work."""
 
     def __init__(self) -> None:

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import random
 
-from dragoman_serving.engine.batching.line import Line, Turns
+from dragoman_serving.engine.batching.waiting_queue import Turns, WaitingQueue
 from hypothesis import given
 from hypothesis import strategies as st
 
 
-def taken(line: Line[str], number: int) -> str:
+def taken(line: WaitingQueue[str], number: int) -> str:
     return "".join(line.take() for _ in range(number))
 
 
 def test_items_of_a_request_take_turns_with_other_requests() -> None:
-    line: Line[str] = Line()
+    line: WaitingQueue[str] = WaitingQueue()
     large = Turns()
     for item in "abcdef":
         line.add(item, large)
@@ -28,7 +28,7 @@ def test_items_of_a_request_take_turns_with_other_requests() -> None:
 
 
 def test_later_items_of_a_request_wait_behind_its_earlier_ones() -> None:
-    line: Line[str] = Line()
+    line: WaitingQueue[str] = WaitingQueue()
     turns = Turns()
     for item in "abc":
         line.add(item, turns)
@@ -39,7 +39,7 @@ def test_later_items_of_a_request_wait_behind_its_earlier_ones() -> None:
 
 
 def test_priority_comes_before_turns_and_does_not_disturb_them() -> None:
-    line: Line[str] = Line()
+    line: WaitingQueue[str] = WaitingQueue()
     urgent, large = Turns(), Turns()
     for item in "ABCDEFGH":
         line.add(item, urgent, priority=1)
@@ -51,7 +51,7 @@ def test_priority_comes_before_turns_and_does_not_disturb_them() -> None:
 
 
 def test_work_ahead_counts_earlier_turns() -> None:
-    line: Line[int] = Line()
+    line: WaitingQueue[int] = WaitingQueue()
     large = Turns()
     for item in range(100):
         line.add(item, large, work=10)
@@ -71,7 +71,7 @@ def test_work_ahead_counts_earlier_turns() -> None:
 def test_every_item_is_taken_once_and_in_its_requests_order(
     additions: list[tuple[int, int]], chance: random.Random
 ) -> None:
-    line: Line[tuple[int, int]] = Line()
+    line: WaitingQueue[tuple[int, int]] = WaitingQueue()
     turns = [Turns() for _ in range(5)]
     order: list[tuple[int, int]] = []
     works = [work for _, work in additions]

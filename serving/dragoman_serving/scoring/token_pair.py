@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Pair:
+class TokenPair:
     """A source and its translation, as token ids.
 
     `src_ids` include tag and end symbol, `tgt_ids` have neither start nor end symbol. `complete`
@@ -63,7 +63,7 @@ class Scored:
 class PairScoring(Protocol):
     """Scores pairs in the calling thread."""
 
-    def run(self, pairs: Sequence[Pair]) -> list[Scored]:
+    def run(self, pairs: Sequence[TokenPair]) -> list[Scored]:
         """Score pairs of similar lengths as one batch, without `heads`."""
         ...
 
