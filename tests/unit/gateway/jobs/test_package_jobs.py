@@ -105,6 +105,7 @@ def test_small_packages(paragraphs: list[str]) -> None:
         (b"Hello.", "not a ZIP archive"),
         (document(["Hello."], [])[:-40], "damaged or incomplete"),
     ],
+    ids=["begins", "old Office", "text", "cut"],  # a ZIP archive contains the time
 )
 def test_what_is_no_package_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
     async def work(office: Office) -> None:
