@@ -16,6 +16,7 @@ import socket
 import sys
 
 from dragoman.kernel.tracing import TraceOptions, Tracing
+from dragoman_serving.engine.batching.memory_trimming import return_large_blocks
 from dragoman_serving.service.heartbeat import start_beating
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server
@@ -27,6 +28,7 @@ default, because a worker that waits computes nothing."""
 
 def main() -> None:
     """Serve until SIGTERM."""
+    return_large_blocks()
     sys.setswitchinterval(_SWITCH_S)
     # Triton may share this log. It never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")

@@ -1,9 +1,30 @@
-"""Returns memory to the system."""
+"""Returns memory to the system.
+
+Source: https://man7.org/linux/man-pages/man3/mallopt.3.html
+"""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
+"""Names of parameters in glibc's malloc.h."""
+_LARGE_BYTES = 4 << 20
+"""A cache of a model is larger; what a step allocates is smaller, or stays allocated."""
+_MOST_ARENAS = 4
+
+
+def return_large_blocks() -> None:
+    """Let glibc return each large block when it is freed, and share the space of small ones.
+
+    By default, after a large block was freed, glibc takes such blocks from the heaps of its
+    threads, of which it has eight for each core. The caches of models that come and go leave gaps
+    there. Does nothing with another C library.
+    """
+    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_ARENA_MAX, _MOST_ARENAS)
 
 
 def give_back() -> None:
