@@ -117,9 +117,9 @@ def texts(document: bytes, form: str) -> list[str]:
     return [segment.text for segment in segments(document, form)]
 
 
-def translated(document: bytes, form: str, translate: Translator, **languages: str) -> bytes:
+def translated(document: bytes, form: str, translate: Translator, **reading: Any) -> bytes:
     """A package translated in excerpts, as programs do it."""
-    reader, file = open_reader(form, Reading(**languages)), io.BytesIO(document)
+    reader, file = open_reader(form, Reading(**reading)), io.BytesIO(document)
 
     def answer(segment: Segment) -> Translation:
         segment.markup.check(segment.text)

@@ -21,6 +21,7 @@ from typing import BinaryIO
 from dragoman_client.core.request import Translation
 from dragoman_client.files.document_translation import translate_document
 from dragoman_client.files.file_formats import Reading, open_reader
+from dragoman_client.files.file_report import FileReport
 from dragoman_options.markup import Markup, PlacedCodes
 from office_documents import docx, members, run
 
@@ -117,6 +118,7 @@ def main(kind: str, *sizes: int) -> None:
             source.with_name(f"b.{kind}"),
             partial(open_reader, kind, Reading("en", "de")),
             _translate,
+            report=FileReport(),
             force=False,
             refuse=lambda _number, _error: None,
             tell=lambda _done, _of: None,

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from dragoman_client.files.document_translation import parts_of, translate_parts
 from dragoman_client.files.file_formats import Reading, open_reader
+from dragoman_client.files.file_report import FileReport
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 
@@ -64,7 +65,8 @@ def main(kind: str, size: int) -> None:
     parts = parts_of(open_reader("html" if kind != "xml" else "xml", Reading()), document, "a page")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read_before_first = written = 0
-    for content in translate_parts(parts, lambda *given: list(_translate(*given))):
+    contents = translate_parts(parts, lambda *given: list(_translate(*given)), report=FileReport())
+    for content in contents:
         read_before_first = read_before_first or document.bytes_read
         written += len(content)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

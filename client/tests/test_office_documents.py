@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from dragoman_client.files.document_translation import parts_of
+from dragoman_client.files.document_translation import Excerpt, parts_of
 from dragoman_client.files.file_formats import ReadableFormat, Reading, format_of, open_reader
 from dragoman_documents.office.run_profiles import DRAWING, STRINGS, WORD
 from dragoman_documents.office.runs import RunReader
@@ -267,10 +267,9 @@ def test_cells_that_formulas_quote_are_left_and_counted() -> None:
     )
     table = {"xl/tables/table1.xml": f'<table xmlns="{S}"><tableColumn name="price"/></table>'}
     document = xlsx(strings, sheet, **table)
-    reader = open_reader("xlsx", Reading())
-    list(parts_of(reader, io.BytesIO(document), "a"))
+    parts = parts_of(open_reader("xlsx", Reading()), io.BytesIO(document), "a")
     assert texts(document, "xlsx") == ["Open it", "a, b", "No", "Written here"]
-    assert reader.warnings == ["6 texts of cells stay untranslated: formulas quote them"]
+    assert Excerpt.of(parts).left == {"quoted": 6}
 
 
 def test_the_language_of_a_translated_document_is_set() -> None:
@@ -434,6 +433,37 @@ def test_the_language_of_books_and_open_documents_is_set() -> None:
     for name in ("content.xml", "styles.xml"):
         assert b'fo:language="pt" fo:country="BR"' in written[name]
         assert b'"US"' not in written[name]
+
+
+CORE = {
+    "[Content_Types].xml": '<Types><Override PartName="/word/document.xml" ContentType='
+    '"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/><Override '
+    'PartName="/docProps/core.xml" ContentType="application/vnd.openxmlformats-package.'
+    'core-properties+xml"/></Types>',
+    "word/document.xml": "<document/>",
+    "docProps/core.xml": '<cp:coreProperties xmlns:cp="cp" xmlns:dc="dc"><dc:title>Kept</dc:title>'
+    "<dc:creator>Ann</dc:creator><dc:language>en</dc:language></cp:coreProperties>",
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "form", "member"),
+    [
+        (BOOK, "epub", "OPS/a b.opf"),
+        (open_document("text"), "odt", "meta.xml"),
+        (archive(CORE), "docx", "docProps/core.xml"),
+    ],
+)
+def test_a_title_among_the_properties_is_translated_on_request(
+    document: bytes, form: str, member: str
+) -> None:
+    content = members(document)[member]
+    for titles in (False, True):
+        output = translated(document, form, swapped, target_language="de", titles=titles)
+        title = b"<dc:title>kEPT</dc:title>" if titles else b"<dc:title>Kept</dc:title>"
+        expected = content.replace(b"<dc:title>Kept</dc:title>", title)
+        expected = expected.replace(b"<dc:language>en<", b"<dc:language>de<")
+        assert members(output)[member] == expected
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_the_examples_of_the_readme_run(
     assert printed[103] == "< "
     assert printed[-21:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
-        '1 0 {"id": 1, "text": "Good morning.", "translation": "<GOOD MORNING.>", '
+        '1 1 text, 2 words {"id": 1, "text": "Good morning.", "translation": "<GOOD MORNING.>", '
         '"output_tokens": 13, "finish_reason": "stop"}',
         "",
         f"-13.0 {np.float32(-1.3)} {math.exp(-float(np.float32(-1.3)))} 0-0",

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -19,14 +20,16 @@ from dragoman.commands.asking import (
     open_translator,
     server_error,
 )
+from dragoman.commands.file_reports import FileReports
 from dragoman.commands.folders import configure_force
-from dragoman.commands.line_progress import line_progress
+from dragoman.commands.line_progress import Show, line_progress
+from dragoman.commands.many_files import FilePair, ManyFiles, UnknownFormat, are_many, pairs_of
 from dragoman.commands.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.replacement import exists
 
 if TYPE_CHECKING:
-    from dragoman_client import FileProgress, InvalidRequest, Translation, Translator
+    from dragoman_client import FileProgress, FileReport, InvalidRequest, Translation, Translator
     from dragoman_client.files.line_formats import LineFormat
     from dragoman_client.files.line_translation import Line
     from dragoman_options.arguments import OptionArguments
@@ -60,29 +63,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_retries(parser)
     files = parser.add_argument_group("files")
     files.add_argument(
-        "--input", type=Path, metavar="FILE", help="file to translate, instead of standard input"
+        "--input",
+        type=Path,
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="file to translate, instead of standard input; or several files, or folders with all "
+        "files in them",
     )
     files.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="file for the translation; named FILE.partial until it is complete",
+        help="file for the translation, named FILE.partial until it is complete; of several files, "
+        "a folder, in which they have the same relative names",
     )
     existing = files.add_mutually_exclusive_group()
     existing.add_argument(
-        "--resume", action="store_true", help="continue the --output of an interrupted run"
+        "--resume",
+        action="store_true",
+        help="continue the --output of an interrupted run; of several files, skip finished ones",
     )
     configure_force(existing)
     files.add_argument(
         "--format",
         choices=(*_LINE_FORMATS, *READABLE, "auto"),
         metavar="FORMAT",
-        default="text",
         help="text: one text per line; jsonl: JSON objects, to which `translation`, "
         "`output_tokens` and `finish_reason` are added; tsv: columns, to which one is added; "
         "document: running text of any length, with its paragraphs and layout kept; "
         f"{', '.join(READABLE)}: documents of which only the texts change, see docs/documents.md; "
-        "auto: detected from the --input (default: text)",
+        "auto: detected from the --input (default: text; for several files or folders auto)",
     )
     files.add_argument("--field", default="text", help="jsonl member to translate (default: text)")
     files.add_argument(
@@ -94,6 +105,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--json", action="store_true", help="write one JSON object per line; the input is text"
     )
+    files.add_argument(
+        "--titles",
+        action="store_true",
+        help="translate the title among the properties of an Office document or a book too",
+    )
+    files.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write what was translated, and what was left, as a JSON object for each file; - is "
+        "standard output",
+    )
+    files.add_argument(
+        "--least-confidence",
+        type=float,
+        metavar="X",
+        help="report translations with a lower confidence, the mean log-probability of their "
+        "tokens, such as -1",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -102,12 +131,13 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_options.table import check
 
     options = given_options(arguments)
-    if arguments.format == "auto":
-        arguments.format = _format_of(arguments.input)
+    inputs = arguments.input or []
+    is_many = are_many(inputs, arguments.output)
+    arguments.input = inputs[0] if inputs else None
+    _choose_format(arguments, is_many)
     try:
         # Checked before the first line is read; the translator checks it again.
-        checked = check(options)
-        form = _form(arguments, outputs_given(checked))
+        form = _form(arguments, outputs_given(check(options)))
         if isinstance(form, Document):
             options = form.with_sentences(options)
         translator = open_translator(arguments, arguments.retries)
@@ -115,18 +145,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(one_line(error)) from error
     if arguments.batch_size < 1:
         raise UsageError(f"--batch-size {arguments.batch_size}: give at least 1")
-    work = _Work(arguments, translator, form, options)
+    work: _Work | ManyFiles = _Work(arguments, translator, form, options)
+    if is_many:
+
+        def translate(pair: FilePair, show: Show) -> FileReport:
+            return _translate_pair(arguments, translator, options, pair, show)
+
+        resume, output = arguments.resume, arguments.output
+        pairs = pairs_of(inputs, output, resume=resume, force=arguments.force)
+        work = ManyFiles(pairs, translate, resume=resume, quiet=arguments.quiet)
     try:
-        with translator:
-            work.run()
+        with translator, _reports(arguments) as reports:
+            work.run(reports)
     except TranslationError as error:
-        after = f" after {work.unit} {work.lines}" if work.lines else ""
-        raise server_error(arguments.url, error, after, work.fix) from error
+        raise server_error(arguments.url, error, work.after, work.fix) from error
     except ValueError as error:
         raise UsageError(f"{one_line(error)}{work.fix}") from error
     except KeyboardInterrupt:
         if work.fix:
-            _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.fix)
+            _log.warning("interrupted%s%s", work.after, work.fix)
         raise
     work.report()
     return 0
@@ -151,10 +188,18 @@ class _Work:
         self.fix = ""
         """How to continue an interrupted run, for messages."""
 
-    def run(self) -> None:
+    @property
+    def after(self) -> str:
+        """What was done, for messages."""
+        return f" after {self.unit} {self.lines}" if self.lines else ""
+
+    def run(self, reports: FileReports) -> None:
         """Translate what the arguments name."""
-        if self._arguments.output is not None:
-            self._to_file()
+        source, target = self._arguments.input, self._arguments.output
+        if target is not None:
+            with line_progress(self._arguments.quiet, self.unit) as show:
+                report = self.write_file(show)
+            reports.add(source, target, report)
         elif self._is_markup:
             self._markup_to_standard_output()
         else:
@@ -176,43 +221,52 @@ class _Work:
                 f"{self.refused} of {self.lines} {self.unit}s were refused and left {left}"
             )
 
-    def _to_file(self) -> None:
-        """Translate one file into another."""
+    def write_file(self, show: Show) -> FileReport:
+        """Translate one file into another.
+
+        Raises:
+            DragomanError: a file cannot be read or written, or the output exists.
+            TranslationError: a request failed.
+            ValueError: the file does not have its format.
+        """
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
             raise UsageError("--output: give an --input, since only a file can be read again")
         form = self._arguments.format if self._is_markup else self._form
-        with line_progress(self._arguments.quiet, self.unit) as show:
 
-            def tell(progress: FileProgress) -> None:
-                self.lines, self.cut = progress.lines, progress.cut
-                if progress.lines and not self._is_markup:
-                    self.fix = "; --resume continues from there"
-                show(progress.lines, progress.resumed_at, progress.of)
+        def tell(progress: FileProgress) -> None:
+            self.lines, self.cut = progress.lines, progress.cut
+            if progress.lines and not self._is_markup:
+                self.fix = "; --resume continues from there"
+            show(progress.lines, progress.resumed_at, progress.of)
 
-            try:
-                done = self._translator.translate_file(
-                    source,
-                    target,
-                    form=form,
-                    batch_size=self._arguments.batch_size,
-                    resume=self._arguments.resume,
-                    force=self._arguments.force,
-                    columns=_columns(self._arguments),
-                    tell=tell,
-                    refuse=self._note_refusal,
-                    **self._options,
-                )
-                self.refused = done.refused
-            except FileExistsError as error:
-                path = Path(error.filename)
-                raise exists(path, resumable=path != target) from error
-            except OSError as error:
-                file = error.filename or target
-                raise DragomanError(f"{file}: {error.strerror or error}") from error
+        try:
+            done = self._translator.translate_file(
+                source,
+                target,
+                form=form,
+                batch_size=self._arguments.batch_size,
+                resume=self._arguments.resume,
+                force=self._arguments.force,
+                columns=_columns(self._arguments),
+                titles=self._arguments.titles,
+                least_confidence=self._arguments.least_confidence,
+                tell=tell,
+                refuse=self._note_refusal,
+                **self._options,
+            )
+        except FileExistsError as error:
+            path = Path(error.filename)
+            raise exists(path, resumable=path != target) from error
+        except OSError as error:
+            file = error.filename or target
+            raise DragomanError(f"{file}: {error.strerror or error}") from error
+        self.refused = done.refused
+        return done.report
 
     def _markup_to_standard_output(self) -> None:
         """Translate a file or standard input; its markup stays as it is."""
+        from dragoman_client import FileReport
         from dragoman_client.files.document_translation import parts_of, translate_parts, whole
         from dragoman_client.files.file_formats import READABLE, Reading, open_reader
 
@@ -223,7 +277,8 @@ class _Work:
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
             return self._translator.translate(texts, **{**options, "markup": markup})  # type: ignore[call-overload,no-any-return]
 
-        reader = open_reader(arguments.format, Reading.of(options, _columns(arguments)))
+        reading = Reading.of(options, _columns(arguments), arguments.titles)
+        reader, report = open_reader(arguments.format, reading), FileReport()
         name = str(arguments.input or "standard input")
         try:
             with contextlib.ExitStack() as files:
@@ -237,6 +292,7 @@ class _Work:
                 contents = translate_parts(
                     parts_of(reader, file, name),
                     translate,
+                    report=report,
                     refuse=self._note_refusal,
                     tell=self._tell,
                 )
@@ -244,7 +300,8 @@ class _Work:
                     sys.stdout.buffer.write(content)
                     sys.stdout.buffer.flush()
             for message in reader.warnings:
-                _log.warning(message)
+                _log.warning("%s: %s", name, message)
+            _log.info("%s: %s", name, report)
         except OSError as error:
             if isinstance(error, BrokenPipeError) or error.filename is None:
                 raise
@@ -279,7 +336,7 @@ class _Work:
         refuse = None if arguments.text else self._note_refusal
         end = "\n" if arguments.text else line_end(self._form)
         try:
-            with line_progress(arguments.quiet, self.unit) as show:
+            with line_progress(arguments.quiet, self.unit, prints=True) as show:
                 for line, translation in translate_lines(
                     self._translator,
                     lines,
@@ -306,33 +363,84 @@ class _Work:
         _log.warning("%s %d was refused: %s", self.unit, number, one_line(error))
 
 
+def _reports(arguments: argparse.Namespace) -> AbstractContextManager[FileReports]:
+    """Opens the reports.
+
+    Raises:
+        UsageError: the translation goes to standard output.
+    """
+    if arguments.output is None and (arguments.report or arguments.least_confidence is not None):
+        raise UsageError("--report, --least-confidence: give an --output too")
+    return FileReports.opened(arguments.report, resume=arguments.resume, force=arguments.force)
+
+
+def _translate_pair(
+    arguments: argparse.Namespace,
+    translator: Translator,
+    options: OptionArguments,
+    pair: FilePair,
+    show: Show,
+) -> FileReport:
+    """Translate one of several files.
+
+    Raises:
+        UnknownFormat: its format is not supported.
+    """
+    each = argparse.Namespace(**vars(arguments))
+    each.input, each.output = pair.source, pair.target
+    if each.format == "auto":
+        try:
+            each.format = _format_of(each)
+        except ValueError as error:
+            raise UnknownFormat(str(error)) from error
+    each.resume = each.resume and each.format in _LINE_FORMATS
+    return _Work(each, translator, _form(each, ()), options).write_file(show)
+
+
 def _columns(arguments: argparse.Namespace) -> list[str]:
     """Returns the names of the columns to translate."""
     return [name.strip() for name in (arguments.columns or "").split(",") if name.strip()]
 
 
-def _format_of(path: Path | None) -> str:
-    """The format of a file, from its name or its first bytes.
+def _choose_format(arguments: argparse.Namespace, is_many: bool) -> None:
+    """Set the format that the arguments leave open; that of one of many files is detected later.
 
     Raises:
-        UsageError: no file was given, or it cannot be read, or its format is not supported.
+        UsageError: no file was given, or it cannot be read, or its format is not supported; or
+            texts were given besides files.
     """
-    from dragoman_client.files.file_formats import ReadableFormat, check_running_text, format_of
-
-    if path is None:
+    if is_many and arguments.text:
+        raise UsageError("--input: give files, or texts, not both")
+    arguments.format = arguments.format or ("auto" if is_many else "text")
+    if arguments.format != "auto" or is_many:
+        return
+    if arguments.input is None:
         raise UsageError("--format auto: give an --input to detect the format of")
-    by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
-    name, head = _begin(path)
-    known = format_of(name.name, head)
-    if isinstance(known, ReadableFormat):
-        return known.name
-    if name.suffix.lower() in by_name:
-        return by_name[name.suffix.lower()]
     try:
-        check_running_text(str(name), head)
+        arguments.format = _format_of(arguments)
     except ValueError as error:
         fix = "to translate it as such nevertheless, give --format document or --format text"
         raise UsageError(f"{error}; {fix}") from error
+
+
+def _format_of(arguments: argparse.Namespace) -> str:
+    """The format of the input, from its name or its first bytes.
+
+    Raises:
+        UsageError: the file cannot be read.
+        ValueError: its format is not supported.
+    """
+    from dragoman_client.files.file_formats import ReadableFormat, check_running_text, format_of
+
+    table = "csv" if _columns(arguments) else "tsv"
+    by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": table}
+    name, head = _begin(arguments.input)
+    if name.suffix.lower() in by_name:
+        return by_name[name.suffix.lower()]
+    known = format_of(name.name, head)
+    if isinstance(known, ReadableFormat):
+        return known.name
+    check_running_text(str(name), head)
     return "document"
 
 

@@ -171,13 +171,22 @@ def test_the_example_of_xliff(translated: Path) -> None:
         assert after.count("Abbrechen") == 1
 
 
-def test_the_example_in_python(shipped: Served, translated: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENTATION, re.DOTALL)
-    target = translated / "library.html"
-    code = code.replace("grpc://localhost:8001", shipped.server.grpc_url)
-    code = code.replace('"library.html"', repr(str(target)))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=WAIT_S)
-    assert target.read_bytes() == (translated / "library.de.html").read_bytes()
+def test_the_examples_in_python(shipped: Served, translated: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", DOCUMENTATION, re.DOTALL)
+    for code, ending in zip(examples, ("html", "docx"), strict=True):
+        target = translated / f"library.{ending}"
+        code = code.replace("grpc://localhost:8001", shipped.server.grpc_url)
+        code = code.replace(f'"library.{ending}"', repr(str(target)))
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=WAIT_S)
+        assert target.read_bytes() == (translated / f"library.de.{ending}").read_bytes()
+
+
+def test_the_example_folder_is_translated_like_its_files(translated: Path) -> None:
+    folder = translated / "translated"
+    assert {path.name for path in folder.iterdir()} == {path.name for path in EXAMPLES.iterdir()}
+    names = (("library.docx", "library.de.docx"), ("app-2.0.xlf", "app.de.xlf"))
+    for name, alone in names:
+        assert (folder / name).read_bytes() == (translated / alone).read_bytes()
 
 
 @pytest.mark.thorough

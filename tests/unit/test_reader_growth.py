@@ -20,6 +20,7 @@ from dragoman_client.files.documents import Document
 from dragoman_client.files.file_formats import READABLE, Reading, format_of, open_reader
 from dragoman_client.files.glossary_files import parse_glossary
 from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.localisation.table_reader import TableReader
 from dragoman_documents.office.formulas import Quoted
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_documents.office.run_profiles import WORD
@@ -89,6 +90,11 @@ def _broken_lines(text: str) -> None:
     LineBreaks.of(text).put_into(text)
 
 
+def _columns(text: str) -> None:
+    names = list(map(str, range(len(text) // 6)))
+    read_text(",".join(names), TableReader(names[::-1]))
+
+
 _OF_TEXT: dict[str, Callable[[str], object]] = {
     **{f"sentences {code}": partial(split_sentences, language=code) for code in ("en", "de")},
     "sentences with placeholders": lambda text: split(text, "en", True),
@@ -117,6 +123,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "prompts": lambda text: read_prompt(text, text, lambda words: code_in(words) is not None),
     "unknown fields": lambda text: _unknown(text, ("text", "format"), None),
     "charsets": lambda text: encoding_of(text, frozenset((UTF_8,))),
+    "columns": _columns,
     "JSON": lambda text: msgspec.json.decode(text, type=TranslateRequest),
     "trace contexts": lambda text: sampled_context({"traceparent": text}),
 }

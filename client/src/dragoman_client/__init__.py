@@ -19,6 +19,7 @@ from dragoman_client.core.health import Health
 from dragoman_client.core.pair_scoring import PairScore
 from dragoman_client.core.server_info import LanguagePair, ServerInfo
 from dragoman_client.files.documents import Document
+from dragoman_client.files.file_report import FileReport
 from dragoman_client.files.file_translation import FileProgress
 from dragoman_client.files.glossary_files import format_glossary, parse_glossary, read_glossary
 from dragoman_client.files.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
@@ -32,6 +33,7 @@ __all__ = [
     "DeadlineExceeded",
     "Document",
     "FileProgress",
+    "FileReport",
     "Health",
     "InvalidRequest",
     "JsonLines",

@@ -21,6 +21,7 @@ from dragoman_client.core.settings import ClientSettings, Compression, check_bat
 from dragoman_client.exchange import Exchange
 from dragoman_client.files.document_translation import translate_document
 from dragoman_client.files.file_formats import FormatName, Reading, open_reader
+from dragoman_client.files.file_report import FileReport
 from dragoman_client.files.file_translation import FileProgress, translate_file
 from dragoman_client.files.line_formats import LineFormat, PlainLines
 from dragoman_client.retrying import DEFAULT_RETRIES
@@ -276,6 +277,8 @@ class Translator:
         resume: bool = False,
         force: bool = False,
         columns: Sequence[str] = (),
+        titles: bool = False,
+        least_confidence: float | None = None,
         tell: Callable[[FileProgress], None] = lambda _: None,
         refuse: Callable[[int, InvalidRequest], None] = lambda _number, _error: None,
         **options: Unpack[OptionArguments],
@@ -296,13 +299,15 @@ class Translator:
             resume: continue the output of an interrupted call; not for markup.
             force: replace an existing target, and the output of an interrupted call.
             columns: names of the columns to translate, for the form "csv".
+            titles: translate the title among the properties of an Office document or a book too.
+            least_confidence: the report lists translations with a lower confidence.
             tell: called with the progress after each line.
             refuse: called with the number of each line that the server refused, and the error; the
                 line is left empty.
             **options: see `OptionArguments`; the server has defaults for missing ones.
 
         Returns:
-            How many lines were translated.
+            How many lines were translated, with a report.
 
         Raises:
             FileExistsError: the target exists, or an interrupted call has begun to write it.
@@ -313,9 +318,11 @@ class Translator:
                 to be resumed belongs to another input or other options.
         """
         self._exchange._check_open()
+        if least_confidence is not None:
+            options["return_confidence"] = True
         check_batch_options(options)
         if isinstance(form, str):
-            reading = Reading.of(options, columns)
+            reading = Reading.of(options, columns, titles)
             return self._translate_markup(
                 source=Path(source),
                 target=Path(target),
@@ -323,6 +330,7 @@ class Translator:
                 reading=reading,
                 resume=resume,
                 force=force,
+                least_confidence=least_confidence,
                 tell=tell,
                 refuse=refuse,
                 options=options,
@@ -337,6 +345,7 @@ class Translator:
             resume=resume,
             force=force,
             options=options,
+            least_confidence=least_confidence,
             tell=tell,
             refuse=refuse,
         )
@@ -349,6 +358,7 @@ class Translator:
         reading: Reading,
         resume: bool,
         force: bool,
+        least_confidence: float | None,
         tell: Callable[[FileProgress], None],
         refuse: Callable[[int, InvalidRequest], None],
         options: OptionArguments,
@@ -356,27 +366,23 @@ class Translator:
         """`translate_file` for a file with markup."""
         if resume:
             raise ValueError("resume: a document with markup is translated from its beginning")
-        refused = cut = 0
-
-        def note(number: int, error: InvalidRequest) -> None:
-            nonlocal refused
-            refused += 1
-            refuse(number, error)
+        report = FileReport()
 
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
-            nonlocal cut
-            marked = OptionArguments(**{**options, "markup": markup})
-            translations = self.translate(texts, **marked)
-            cut += sum(translation.finish_reason == "length" for translation in translations)
-            return translations
+            return self.translate(texts, **OptionArguments(**{**options, "markup": markup}))
+
+        def progress(done: int, of: int) -> FileProgress:
+            return FileProgress(done, of, 0, report.left["refused"], report.cut, report)
 
         number = translate_document(
             source,
             target,
             partial(open_reader, form, reading),
             translate,
+            report=report,
+            least_confidence=least_confidence,
             force=force,
-            refuse=note,
-            tell=lambda done, of: tell(FileProgress(done, of, 0, refused, cut)),
+            refuse=refuse,
+            tell=lambda done, of: tell(progress(done, of)),
         )
-        return FileProgress(number, number, 0, refused, cut)
+        return progress(number, number)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from dragoman_options.table import Translation
 from dragoman_client.core.errors import InvalidRequest
 from dragoman_client.files.compressed_files import HEAD_BYTES
 from dragoman_client.files.file_formats import Reader, check_archive, check_text
+from dragoman_client.files.file_report import FileReport
 from dragoman_client.files.isolation import isolate
 from dragoman_client.transports.blocking import run_each
 from dragoman_client.transports.pools import ThreadPool, in_order
@@ -110,6 +112,7 @@ class Excerpt:
         size: total number of characters of the segments.
         held_bytes: total size of the parts.
         member: the member of an archive in which it begins.
+        left: number of texts that are not translated, by their reason; see `Raw`.
     """
 
     parts: list[Part] = field(default_factory=list)
@@ -117,6 +120,7 @@ class Excerpt:
     size: int = 0
     held_bytes: int = 0
     member: MemberBegin | None = None
+    left: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Self:
@@ -134,6 +138,8 @@ class Excerpt:
             self._add_segment(part)
         elif isinstance(part, Raw):
             self.held_bytes += len(part.content)
+            if part.left:
+                self.left[part.left] += 1
 
     def written(self, answers: Iterable[Translation | None]) -> bytes:
         """Returns the excerpt with its translations; of an archive, as frames.
@@ -186,6 +192,8 @@ def translate_parts(
     parts: Iterable[Part],
     translate: Translate,
     *,
+    report: FileReport,
+    least_confidence: float | None = None,
     concurrency: int = 2,
     refuse: Refuse = lambda _number, _error: None,
     tell: Callable[[int], None] = lambda _texts: None,
@@ -195,6 +203,8 @@ def translate_parts(
     Args:
         parts: parts of the document.
         translate: translates texts; several threads call it.
+        report: counts the texts.
+        least_confidence: see `FileReport.add`.
         concurrency: number of concurrent requests.
         refuse: called for each refused text.
         tell: called with the number of finished texts.
@@ -218,13 +228,15 @@ def translate_parts(
     excerpts = in_order(ThreadPool(concurrency), excerpts_of(parts), translated)
     with contextlib.closing(run_each(excerpts)) as answered:
         for excerpt, results in answered:
-            for number, result in enumerate(results, start=done + 1):
+            answers = [answer if isinstance(answer, Translation) else None for answer in results]
+            numbered = enumerate(zip(excerpt.segments, answers, results, strict=True), done + 1)
+            for number, (segment, answer, result) in numbered:
+                report.add(number, segment.text, answer, least_confidence)
                 if isinstance(result, InvalidRequest):
                     refuse(number, result)
+            report.left.update(excerpt.left)
             done += len(results)
-            yield excerpt.written(
-                answer if isinstance(answer, Translation) else None for answer in results
-            )
+            yield excerpt.written(answers)
             tell(done)
 
 
@@ -234,6 +246,8 @@ def translate_document(
     open_reader: Callable[[], Reader | PackageReader],
     translate: Translate,
     *,
+    report: FileReport,
+    least_confidence: float | None = None,
     force: bool,
     refuse: Refuse,
     tell: Callable[[int, int], None],
@@ -245,6 +259,8 @@ def translate_document(
         target: the file to write.
         open_reader: opens a reader of the format of both, which is read twice.
         translate: translates texts.
+        report: counts the texts, and gets the reader's warnings.
+        least_confidence: see `FileReport.add`.
         force: replace an existing target.
         refuse: called for each refused text.
         tell: called with the number of finished texts and the total.
@@ -273,6 +289,8 @@ def translate_document(
             contents = translate_parts(
                 parts_of(reader, file, str(source)),
                 translate,
+                report=report,
+                least_confidence=least_confidence,
                 refuse=refuse,
                 tell=lambda done: tell(done, number),
             )
@@ -284,8 +302,9 @@ def translate_document(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+    report.warnings += reader.warnings
     for message in reader.warnings:
-        _LOG.warning(message)
+        _LOG.warning("%s: %s", source, message)
     return number
 
 

@@ -73,16 +73,21 @@ class Reading:
             language is not translated.
         target_language: language of the translation; files that hold it need it.
         columns: names of the columns of a table to translate.
+        titles: whether to translate the title among a document's properties.
     """
 
     source_language: str | None = None
     target_language: str | None = None
     columns: tuple[str, ...] = ()
+    titles: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], columns: Sequence[str] = ()) -> Self:
+    def of(
+        cls, options: Mapping[str, Any], columns: Sequence[str] = (), titles: bool = False
+    ) -> Self:
         """Take the languages from the options of a translation."""
-        return cls(options.get("source_language"), options.get("target_language"), tuple(columns))
+        source, target = options.get("source_language"), options.get("target_language")
+        return cls(source, target, tuple(columns), titles)
 
 
 def _open_html(reading: Reading) -> Reader:
@@ -164,7 +169,9 @@ def _package(name: PackageName, title: str, endings: Sequence[str], hint: bytes)
     """
 
     def open_package(reading: Reading) -> PackageReader:
-        return PackageReader(name, reading.source_language, reading.target_language)
+        return PackageReader(
+            name, reading.source_language, reading.target_language, titles=reading.titles
+        )
 
     return ReadableFormat(
         name=name,
@@ -297,7 +304,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     ReadableFormat(
         name="csv",
         title="CSV",
-        endings=(".csv",),
+        endings=(".csv", ".tsv"),
         open=_open_table,
         needs_columns=True,
     ),
@@ -392,6 +399,8 @@ DOCUMENT_ENDINGS: Final = (
     *(ending for form in READABLE.values() if not form.needs_columns for ending in form.endings),
 )
 """Extensions of all files that can be translated without more than languages."""
+TABLE_ENDINGS: Final = READABLE["csv"].endings
+"""Extensions of tables, whose columns to translate must be named."""
 
 
 def format_of(name: str, begin: bytes = b"") -> FileFormat | None:

@@ -18,7 +18,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -29,6 +29,7 @@ from dragoman_client.core.errors import InvalidRequest
 from dragoman_client.files.compressed_files import HEAD_BYTES, opened
 from dragoman_client.files.documents import Document, line_end
 from dragoman_client.files.file_formats import check_not_binary
+from dragoman_client.files.file_report import FileReport
 from dragoman_client.files.line_formats import LineFormat
 from dragoman_client.files.line_translation import Line, Refuse, TextTranslator, translate_lines
 
@@ -45,6 +46,7 @@ class FileProgress:
         resumed_at: number of lines already written when this run began.
         refused: number of lines that the server refused; they were left empty.
         cut: number of translations of this run that the token limit cut.
+        report: what was translated in this run, and what was left; it grows until the file is done.
     """
 
     lines: int
@@ -52,6 +54,7 @@ class FileProgress:
     resumed_at: int = 0
     refused: int = 0
     cut: int = 0
+    report: FileReport = field(default_factory=FileReport, compare=False)
 
 
 Tell = Callable[[FileProgress], None]
@@ -68,6 +71,7 @@ def translate_file(
     resume: bool,
     force: bool,
     options: OptionArguments,
+    least_confidence: float | None = None,
     tell: Tell,
     refuse: Refuse,
 ) -> FileProgress:
@@ -115,10 +119,9 @@ def translate_file(
                 refuse=note,
             ):
                 output.write(form.write(line.line, translation) + line_end(form))
-                cut = translation.finish_reason == "length"
-                progress = dataclasses.replace(
-                    progress, lines=progress.lines + 1, cut=progress.cut + cut
-                )
+                number, report = progress.lines + 1, progress.report
+                report.add(number, line.text, translation, least_confidence)
+                progress = dataclasses.replace(progress, lines=number, cut=report.cut)
                 tell(progress)
         if progress.lines != count:
             raise ValueError(f"{source}: changed during the translation: it had {count} lines")

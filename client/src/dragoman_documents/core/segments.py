@@ -19,6 +19,8 @@ from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
 from dragoman_documents.core.gaps import BREAK, Gaps, OpaqueKind, separator, touches_one_word
 
 SegmentKind = Literal["text", "attribute", "title"]
+LeftReason = Literal["quoted", "done"]
+"""Why a text is not translated: formulas quote it, or it has a translation or must not change."""
 
 MOST_TEXT_CHARACTERS: Final = 50_000
 """A text longer than this, with its tags, is split; the server accepts texts of twice this."""
@@ -58,9 +60,15 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes that are copied to the output."""
+    """Bytes that are copied to the output.
+
+    Attributes:
+        content: the bytes.
+        left: why they are not translated, if they have a text that otherwise would be.
+    """
 
     content: bytes
+    left: LeftReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,8 @@ class PoReader(TextReader):
         texts = self._texts(message, plural)
         has_letters = all(any(map(str.isalpha, text)) for text, _ in texts)
         if not (message and has_letters and translations) or any(translations):
-            yield Raw(spelling.raw(text[begin:end]))
+            is_done = message and has_letters and any(translations)
+            yield Raw(spelling.raw(text[begin:end]), left="done" if is_done else None)
             return
         first = next(at for key, at in begins.items() if key.startswith("msgstr"))
         line_end = "\r\n" if text[:end].endswith("\r\n") else "\n"

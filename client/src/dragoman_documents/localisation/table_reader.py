@@ -78,11 +78,12 @@ class TableReader(TextReader):
         yield Raw(text[kept:].encode(encoding))
 
     def _chosen(self, names: list[str]) -> set[int]:
-        missing = [name for name in self._columns if name not in names]
-        if missing:
+        known, columns = set(names), set(self._columns)
+        missing = next((name for name in self._columns if name not in known), None)
+        if missing is not None:
             shown = ", ".join(names)[:200]
-            raise ValueError(f"line 1: there is no column {missing[0]!r}, only {shown}")
-        return {index for index, name in enumerate(names) if name in self._columns}
+            raise ValueError(f"line 1: there is no column {missing[:80]!r}, only {shown}")
+        return {index for index, name in enumerate(names) if name in columns}
 
 
 def _unquoted(written: str) -> str:

@@ -10,7 +10,7 @@ from dragoman_documents.core.languages import names_language
 from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.office.container import Container, MemberBegin
 from dragoman_documents.office.packages import Member, Package, PackageName, package_of
-from dragoman_documents.office.run_profiles import NO_TEXT, RunProfile
+from dragoman_documents.office.run_profiles import NO_TEXT, TITLE, RunProfile
 from dragoman_documents.office.runs import RunReader
 from dragoman_documents.xml.xml_profiles import OPENDOCUMENT, XHTML
 from dragoman_documents.xml.xml_reader import XmlReader
@@ -38,6 +38,8 @@ class PackageReader:
         name: PackageName,
         source_language: str | None = None,
         target_language: str | None = None,
+        *,
+        titles: bool = False,
     ) -> None:
         """Start before the package.
 
@@ -45,12 +47,14 @@ class PackageReader:
             name: kind that the package must have.
             source_language: language of the document, if known.
             target_language: language of the translation; the document is marked as being in it.
+            titles: whether to translate the title among its properties.
         """
+        self._titles = titles
         self._name, self._source_language = name, source_language
         is_named = names_language(target_language) and _TAG.fullmatch(target_language or "")
         self._label = (target_language or "").replace("_", "-").encode() if is_named else None
         self.warnings: list[str] = []
-        """What was left untranslated, and why."""
+        """What else a reader of the translation must know."""
 
     def parts(self, file: BinaryIO) -> Iterator[Part]:
         """Yield the parts of each member that may change, after its `MemberBegin`.
@@ -65,18 +69,13 @@ class PackageReader:
         package = package_of(container)
         if package.name != self._name:
             raise ValueError(f"it is {package.name.upper()}, not {self._name.upper()}")
-        left = 0
         for member in package.members:
             yield MemberBegin(member.index)
             for part in self._content(container, member):
                 if isinstance(part, Segment) and _is_quoted(part, package):
-                    left += 1
-                    yield Raw(part.original)
+                    yield Raw(part.original, left="quoted")
                 else:
                     yield part
-        if left:
-            cells = f"{left} text{'s' * (left > 1)} of cells"
-            self.warnings.append(f"{cells} stay untranslated: formulas quote them")
         if any(name.startswith(_SIGNATURES) for name in container.names):
             self.warnings.append("its digital signature is not valid for the translation")
 
@@ -94,7 +93,9 @@ class PackageReader:
 
     def _open(self, member: Member) -> RunReader | XmlReader:
         if isinstance(member.profile, RunProfile):
-            return RunReader(member.profile, self._relabel if self._label else lambda tags: tags)
+            has_title = self._titles and member.profile is NO_TEXT
+            profile = TITLE if has_title else member.profile
+            return RunReader(profile, self._relabel if self._label else lambda tags: tags)
         language = self._source_language if member.profile is XHTML else None
         return XmlReader(member.profile, source_language=language)
 

@@ -142,3 +142,5 @@ THREADS = RunProfile(paragraphs=frozenset(), direct={"text": "threadedComment"})
 
 NO_TEXT = RunProfile(paragraphs=frozenset())
 """Parts in which only the language of the document is set."""
+TITLE = replace(NO_TEXT, direct={"title": ""})
+"""The same parts, if the title among a document's properties is translated."""

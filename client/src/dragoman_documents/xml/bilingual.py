@@ -291,8 +291,12 @@ class UnitReader:
         raws = [Raw(item.token.raw) for item in unit]
         places = self._places(unit)
         content = self._content(unit, places.source) if places else []
-        if places is None or not content or self._is_done(unit, places):
+        if places is None or not content:
             yield from raws
+            return
+        if self._is_done(unit, places):
+            yield Raw(raws[0].content, left="done")
+            yield from raws[1:]
             return
         form = self._form
         raws[0] = Raw(self._tag(unit[0].token, form.unit_attributes))

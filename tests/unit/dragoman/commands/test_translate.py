@@ -482,7 +482,13 @@ def test_no_file_is_overwritten_without_force(run: Run, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--output", "out"), "--output: give an --input"),
-        (("--output", "out", "--input", "in", "a text"), "--output: give an --input"),
+        (("--output", "out", "a text", "--input", "in"), "--output: give an --input"),
+        (("a text", "--input", "in", "in"), "--input: give files, or texts, not both"),
+        (("--input", "in", "in"), "--output: name a folder"),
+        (
+            ("--input", "in", "--output", "out", "--report", "/nowhere/a"),
+            "--report /nowhere/a: cannot be written",
+        ),
         (("--resume",), "--resume: give an --output too"),
         (("--force",), "--force: give an --output too"),
         (("--input", "nowhere"), "nowhere: cannot be read"),
