@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from dragoman_gateway.core.errors import GatewayError, Internal
@@ -27,6 +28,8 @@ class Job:
         expires: time when its files are removed, UTC.
         seconds_remaining: estimated remaining time; None: unknown.
         error: why the job failed; None if it did not.
+        left: number of texts so far that were left as they are, by their reason: a key of
+            `dragoman_client.files.file_report.REASONS`.
     """
 
     id: str
@@ -38,6 +41,7 @@ class Job:
     expires: datetime
     seconds_remaining: float | None = None
     error: GatewayError | None = None
+    left: Mapping[str, int] = field(default_factory=dict)
 
 
 class RunningJob:
@@ -89,6 +93,7 @@ class RunningJob:
             expires=datetime.fromtimestamp(record.expires_s, UTC),
             seconds_remaining=self._seconds_remaining,
             error=_error_of(*record.error) if record.error else None,
+            left=record.left,
         )
 
     @property

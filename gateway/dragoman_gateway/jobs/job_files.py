@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -46,6 +48,8 @@ class JobRecord:
         is_limited: whether the caller has limits.
         form: format of the document.
         unclean_ends: how often the gateway was killed or crashed while it translated the document.
+        left: number of texts so far that were left as they are, by their reason.
+        reading: the fields of `Reading` that are not options.
     """
 
     id: str
@@ -66,6 +70,8 @@ class JobRecord:
     is_limited: bool = False
     form: DocumentFormat = "text"
     unclean_ends: int = 0
+    left: dict[str, int] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
 
     @property
     def done(self) -> float:
@@ -156,13 +162,16 @@ class JobFiles:
             beside.write_bytes(msgspec.json.encode(record))
             os.replace(beside, path)
 
-    def append(self, record: JobRecord, written: bytes, characters: int) -> None:
+    def append(
+        self, record: JobRecord, written: bytes, characters: int, left: Mapping[str, int]
+    ) -> None:
         """Append a portion to a translation.
 
         Args:
             record: record of the job; it is updated.
             written: the translated portion.
             characters: number of characters of the source portion.
+            left: number of its texts that were left as they are, by their reason.
         """
         with self.partial(record.id).open("r+b" if record.partial_bytes else "wb") as file:
             # Overwrites the rest of an interrupted write.
@@ -172,6 +181,7 @@ class JobFiles:
             record.partial_bytes = file.tell()
         record.done_portions += 1
         record.done_characters += characters
+        record.left = dict(Counter(record.left) + Counter(left))
         self.write(record)
 
     def finish(self, record: JobRecord) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from dragoman_client import Translation
 from dragoman_client.files.isolation import isolate
@@ -45,17 +46,28 @@ async def translate_document(
         GatewayError: the document cannot be translated.
     """
     asking = _Asking(record, translations)
-    source = files.source(record.id)
+    source, options = files.source(record.id), record.options | record.reading
     async with readers.document(
-        source, record.size_bytes, record.form, record.options, record.done_portions
+        source, record.size_bytes, record.form, options, record.done_portions
     ) as document:
         portions = in_order(TaskPool(_AT_ONCE), document.portions(), asking.translated)
         async with contextlib.aclosing(portions) as translated:
             async for portion, answers in translated:
                 written = await document.written(answers)
-                await asyncio.to_thread(files.append, record, written, portion.characters)
+                left = Counter(portion.left)
+                left.update(_left(portion.segments.texts, answers))
+                await asyncio.to_thread(files.append, record, written, portion.characters, left)
         if is_package(record.form):
             await _join(record, files, document)
+
+
+def _left(texts: Sequence[str], answers: Sequence[Answer | None]) -> Iterator[str]:
+    """Yields the reason of each text that is left as it is."""
+    for text, answer in zip(texts, answers, strict=True):
+        if answer is None:
+            yield "refused"
+        elif text.strip() and not answer.text.strip():
+            yield "empty"
 
 
 async def _join(record: JobRecord, files: JobFiles, document: OpenDocument) -> None:

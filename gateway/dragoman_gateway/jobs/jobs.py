@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dragoman_client import Document
-from dragoman_client.files.file_formats import DOCUMENT_ENDINGS, RefusedFormat, format_of
+from dragoman_client.files.file_formats import (
+    DOCUMENT_ENDINGS,
+    TABLE_ENDINGS,
+    RefusedFormat,
+    format_of,
+)
 from dragoman_options.table import AUTO, DETECTED_OUTPUTS, check, requested_outputs
 
 from dragoman_gateway.access.access import Access
@@ -108,6 +113,8 @@ class Jobs:
         options: Mapping[str, Any],
         *,
         source_field: str = "source_language",
+        columns: Sequence[str] = (),
+        titles: bool = False,
     ) -> Job:
         """Translate a document in the background.
 
@@ -117,6 +124,8 @@ class Jobs:
             upload: the document, complete; the job keeps it.
             options: options of the option table, and `glossary_ids`.
             source_field: the protocol's name of the source language, for messages.
+            columns: names of the columns of a table to translate; only a table has some.
+            titles: whether to translate the title among its properties.
 
         Raises:
             UnknownFormat: the format is not supported.
@@ -125,14 +134,17 @@ class Jobs:
                 direction is not supported.
             TooManyRequests: the limit of stored documents is reached, in total or for the caller.
         """
-        name = _checked_name(file_name, self.formats)
+        name = _checked_name(file_name, TABLE_ENDINGS if columns else self.formats)
+        reading = {"columns": [*columns], "titles": titles}
         options = _checked_options(options)
         await self._translations.check_direction(options)
         self._check_space(caller, upload.size_bytes)
         self._submitted[upload] = caller.name
         try:
             path = self._queue.files.source(upload.job_id)
-            facts = await self._readers.inspect(caller.name, path, upload.size_bytes, name, options)
+            facts = await self._readers.inspect(
+                caller.name, path, upload.size_bytes, name, options | reading
+            )
             options |= await self._languages_of(facts, options, source_field)
             if facts.form != "text":
                 check_marked_options(options, f"a document in {facts.form}")
@@ -155,6 +167,7 @@ class Jobs:
                     expires_s=now_s + max(_LONGEST_WORK_S, self._settings.document_expiry_s),
                     is_limited=caller.limits != NO_LIMITS,
                     form=facts.form,
+                    reading=reading,
                 )
                 await asyncio.to_thread(self._queue.files.write, record)
             upload.keep()
@@ -259,6 +272,8 @@ def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
     stem, ending = name[: -len(Path(name).suffix) or None], Path(name).suffix
     if ending.lower() not in formats:
         known = format_of(name)
+        if ending.lower() in TABLE_ENDINGS:
+            raise UnknownFormat("a table needs the field columns: the names of those to translate")
         if isinstance(known, RefusedFormat) and known.instead:
             raise UnknownFormat(f"{known.title} is not translated: {known.instead}")
         raise UnknownFormat(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -64,12 +64,14 @@ class OpenPortion:
         markups: markup of each text.
         characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
         written: returns its bytes with translations of the texts; None: a text is not changed.
+        left: number of other texts in it that are not translated, by their reason.
     """
 
     texts: Sequence[str]
     markups: Sequence[Markup]
     characters: int
     written: Callable[[Sequence[Translation | None]], bytes]
+    left: Mapping[str, int] = field(default_factory=dict)
 
 
 def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
@@ -78,7 +80,7 @@ def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
     Args:
         path: path of the document.
         name: file name given by the caller.
-        options: options of its translation.
+        options: options of its translation, and the other fields of `Reading`.
 
     Raises:
         ValueError: the document does not have its format.
@@ -108,19 +110,20 @@ def portions_of(
     Args:
         file: the document.
         form: its format.
-        options: options of its translation.
+        options: options of its translation, and the other fields of `Reading`.
     """
     if form == "text":
         yield from _portions_of_text(file)
         return
-    reader = open_reader(form, Reading.of(options))
+    reading = Reading.of(options, options.get("columns", ()), options.get("titles", False))
+    reader = open_reader(form, reading)
     for excerpt in excerpts_of(parts_of(reader, file, _DOCUMENT)):
         segments = excerpt.segments
         texts, markups = (
             [segment.text for segment in segments],
             [segment.markup for segment in segments],
         )
-        yield OpenPortion(texts, markups, excerpt.size, excerpt.written)
+        yield OpenPortion(texts, markups, excerpt.size, excerpt.written, excerpt.left)
 
 
 def is_package(form: DocumentFormat) -> bool:

@@ -95,7 +95,9 @@ class Portion:
     Attributes:
         segments: its texts with their markup.
         characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
+        left: number of other texts in it that are not translated, by their reason.
     """
 
     segments: ReadText
     characters: int
+    left: dict[str, int]

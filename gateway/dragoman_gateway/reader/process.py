@@ -81,7 +81,8 @@ class _Reader:
                     self._file.close()
                     return None
                 self._unwritten.append(portion)
-                return Portion(ReadText(portion.texts, portion.markups), portion.characters)
+                segments = ReadText(portion.texts, portion.markups)
+                return Portion(segments, portion.characters, dict(portion.left))
             case WritePortion():
                 portion = self._unwritten.popleft()
                 return portion.written([translation_of(answer) for answer in request.answers])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.store import open_database, transaction
 
 from tests.browser import Page
+from tests.conftest import REPOSITORY
 from tests.gateways import RunningGateway, StartGateway
 from tests.npm_packages import AXE, skip_without
 from tests.servers import wait_for
@@ -225,6 +227,44 @@ def test_a_file_is_translated_and_downloaded(
     received = tmp_path / "downloads" / name
     wait_for(received.exists)
     assert received.read_text("utf-8") == expected
+
+
+def test_a_word_document_is_dropped_and_fetched(page: Page, tmp_path: Path) -> None:
+    """The row shows the progress, and what was left."""
+    page.keep_downloads(tmp_path / "downloads")
+    page.drop(REPOSITORY / "examples" / "documents" / "library.docx")
+    page.wait_for("document.querySelector('#jobs progress')")
+    page.wait_for("document.querySelector('#jobs .button')")
+    assert "Translated" in value(page, "querySelector('#jobs .state').textContent")
+    assert value(page, "querySelectorAll('#jobs .button').length") == 1
+    page.click("#jobs .button")
+    received = tmp_path / "downloads" / "library.docx"
+    wait_for(received.exists)
+    with zipfile.ZipFile(received) as opened:
+        assert "Bibliothek" in opened.read("word/document.xml").decode()
+    messages = tmp_path / "messages.po"
+    messages.write_text('msgid "Tea"\nmsgstr "Tee"\n\nmsgid "Good morning."\nmsgstr ""\n', "utf-8")
+    page.drop(messages)
+    page.wait_for(
+        "document.querySelector('#jobs .state').textContent.includes('1 already translated')"
+    )
+
+
+def test_a_text_and_its_translation_are_compared(page: Page, tmp_path: Path) -> None:
+    letter = tmp_path / "letter.md"
+    letter.write_text(f"# Good morning.\n\n{HOSTILE}\n\n \nGood night.\n", "utf-8")
+    page.drop(letter)
+    page.wait_for("document.querySelector('#jobs .button + .button')")
+    page.click("#jobs .button + .button")
+    page.wait_for("document.querySelector('#jobs .beside')")
+    cells = page.evaluate("[...document.querySelectorAll('#jobs td')].map(one => one.textContent)")
+    assert cells[:2] == ["# Good morning.", "# Guten Morgen."]
+    assert cells[2] == HOSTILE
+    assert cells[4:] == ["Good night.\n", "Gute Nacht.\n"]
+    assert value(page, "querySelectorAll('#jobs td *').length") == 0
+    assert value(page, "title") == "Dragoman"
+    page.click("#jobs .button + .button")
+    page.wait_for("!document.querySelector('#jobs .beside')")
 
 
 def test_a_file_that_fails_shows_the_reason(page: Page, tmp_path: Path) -> None:

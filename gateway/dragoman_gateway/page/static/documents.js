@@ -10,6 +10,8 @@ const WAIT_S = 2;
 const PAUSE_MS = 300;
 const RETRY_MS = 3000;
 const ENDED = new Set(["done", "failed", "cancelled"]);
+const COMPARED = /\.(txt|md|markdown|srt|vtt|properties|strings|pot?|json|arb|ya?ml)$/i;
+const MOST_COMPARED_BYTES = 1 << 20;
 let options = () => ({});
 let needsKey = () => {};
 let limits = { formats: [], fileBytes: null };
@@ -113,7 +115,7 @@ async function submit(file) {
     const job = await ask("documents", { form, signal: upload.signal });
     setIds([...ids(), job.id]);
     shown.add(job.id);
-    follow(job, row);
+    follow(job, row, file);
   } catch (error) {
     if (upload.signal.aborted) return row.item.remove();
     row.fail(error);
@@ -121,7 +123,7 @@ async function submit(file) {
   }
 }
 
-async function follow(job, row) {
+async function follow(job, row, file) {
   count(1);
   const left = new AbortController();
   const { signal } = left;
@@ -148,7 +150,7 @@ async function follow(job, row) {
     if (signal.aborted) break;
   }
   count(-1);
-  if (!signal.aborted) showEnd(job, row);
+  if (!signal.aborted) showEnd(job, row, file);
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -160,13 +162,16 @@ function showProgress(job, row) {
   row.show(parts.join(" · "));
 }
 
-function showEnd(job, row) {
+function showEnd(job, row, file) {
   const remove = () => forget(job.id, row);
   if (job.state !== "done") return row.fail(job.error ?? { message: say(`job_${job.state}`) }, remove);
   row.progress.value = 1;
   row.progress.remove();
   const parts = [say("job_done")];
   if (job.characters != null) parts.push(say("characters", { number: number(job.characters) }));
+  for (const [why, texts] of Object.entries(job.left ?? {})) {
+    parts.push(say(`left_${why}`, { number: number(texts) }));
+  }
   row.show(parts.join(" · "));
   const download = element("button", { type: "button", className: "button" }, say("download"));
   download.onclick = async () => {
@@ -178,7 +183,43 @@ function showEnd(job, row) {
     }
   };
   row.actions.replaceChildren(download, iconButton("clear", say("remove"), remove));
+  // Only the tab that has sent a file still has it.
+  if (file && file.size <= MOST_COMPARED_BYTES && COMPARED.test(job.file_name)) {
+    download.after(compareButton(job, row, file));
+  }
   announce(`${job.file_name}: ${say("job_done")}`);
+}
+
+function compareButton(job, row, file) {
+  let table = null;
+  const button = element("button", { type: "button", className: "button", "aria-expanded": "false" }, say("compare"));
+  button.onclick = async () => {
+    if (table) {
+      table.remove();
+      table = null;
+    } else {
+      try {
+        const translation = await askFile(`documents/${job.id}/result`);
+        table = sideBySide(await file.text(), await translation.text());
+        row.item.append(table);
+      } catch (error) {
+        row.show(described(error), true);
+      }
+    }
+    button.setAttribute("aria-expanded", String(table !== null));
+  };
+  return button;
+}
+
+// A table of paragraphs and their translations; if their numbers differ, of the whole texts.
+function sideBySide(source, translation) {
+  const texts = [source, translation];
+  const [left, right] = texts.map((text) => text.replaceAll("\r\n", "\n").split(/\n(?:[ \t]*\n)+/));
+  const rows = left.length === right.length ? left.map((text, index) => [text, right[index]]) : [texts];
+  const cells = (row) => row.map((text) => element("td", { dir: "auto" }, text));
+  const table = element("table", { className: "beside" }, ...rows.map((row) => element("tr", {}, ...cells(row))));
+  table.setAttribute("aria-label", say("compare"));
+  return table;
 }
 
 async function forget(id, row) {

@@ -157,12 +157,20 @@ def options_of_form(given: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def read_switch(name: str, value: str) -> bool:
+    """Returns the value of a field of a form that is true or false.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    if value.lower() not in _SWITCHES:
+        raise InvalidInput(f"{name} is {brief(value)}: give true or false", option=name)
+    return _SWITCHES[value.lower()]
+
+
 def _of_form(option: Option, value: str) -> Any:
     if option.kind == "switch":
-        if value.lower() not in _SWITCHES:
-            message = f"{option.name} is {brief(value)}: give true or false"
-            raise InvalidInput(message, option=option.name)
-        return _SWITCHES[value.lower()]
+        return read_switch(option.name, value)
     if option.kind in ("whole number", "number"):
         try:
             return (int if option.kind == "whole number" else float)(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+from dragoman_client.files.file_report import REASONS
 from dragoman_options.assessment import Attention, SoftAlignment
 from dragoman_options.table import OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
@@ -24,6 +25,7 @@ _GlossaryIds = Annotated[
     list[str],
     Meta(description="ids of stored glossaries; earlier ones take precedence"),
 ]
+_LEFT = ", ".join(f"`{reason}` ({why})" for reason, why in REASONS.items())
 _Sentence = Annotated[str, Meta(description="a sentence, up to the model's limit for a text")]
 _RequestId = Annotated[str, Meta(description="id of this request, as in the log")]
 
@@ -281,6 +283,15 @@ class DocumentFields(Struct, kw_only=True):
     """Fields of a form besides its file and the options of a translation."""
 
     glossary_ids: _GlossaryIds | UnsetType = UNSET
+    columns: Annotated[
+        list[str],
+        Meta(
+            description="names of the columns of a table (CSV, TSV) to translate", max_length=1000
+        ),
+    ] = []
+    titles: Annotated[
+        bool, Meta(description="true: translate the title among a document's properties too")
+    ] = False
 
 
 class DictionaryRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -361,6 +372,10 @@ class JobAnswer(Struct, kw_only=True):
     characters: int | UnsetType = UNSET
     seconds_remaining: float | UnsetType = UNSET
     error: ErrorAnswer | UnsetType = UNSET
+    left: Annotated[
+        dict[str, int],
+        Meta(description=f"number of texts so far that are left as they are, by why: {_LEFT}"),
+    ] = {}
     request_id: _RequestId | UnsetType = UNSET
 
 

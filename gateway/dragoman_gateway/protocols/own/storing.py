@@ -20,6 +20,7 @@ from dragoman_gateway.protocols.own.bodies import (
     options_of_form,
     read_body,
     read_object,
+    read_switch,
 )
 from dragoman_gateway.protocols.own.callers import caller_of
 from dragoman_gateway.protocols.own.replies import NO_STORE, reply
@@ -168,8 +169,15 @@ class Documents:
                 f"send {MULTIPART} with the document in the field {_FILE!r}, "
                 "and options in other fields"
             )
-        file, options = await self._read(await request.read_fields())
-        submitting = self._jobs.submit(caller, file.filename or "", upload_of(file), options)
+        file, fields, options = await self._read(await request.read_fields())
+        submitting = self._jobs.submit(
+            caller,
+            file.filename or "",
+            upload_of(file),
+            options,
+            columns=fields.columns,
+            titles=fields.titles,
+        )
         job = await while_connected(request.receive, submitting)
         headers = {
             **NO_STORE,
@@ -203,20 +211,25 @@ class Documents:
         await self._jobs.delete(caller, request.path_params["id"])
         return Response(status_code=204, headers=NO_STORE)
 
-    async def _read(self, form: dict[str, Any]) -> tuple[UploadFile, dict[str, Any]]:
-        """Returns the file of a form, and its other fields as options."""
+    async def _read(
+        self, form: dict[str, Any]
+    ) -> tuple[UploadFile, DocumentFields, dict[str, Any]]:
+        """Returns the file of a form, its own other fields, and the options."""
         file = form.pop(_FILE, None)
         if not isinstance(file, UploadFile):
             raise InvalidInput(f"send one file, with its name, in the field {_FILE!r}")
-        ids = form.pop("glossary_ids", [])
+        lists = {name: _texts(name, form.pop(name, [])) for name in ("glossary_ids", "columns")}
         for name, value in form.items():
             if not isinstance(value, str):
                 raise InvalidInput(f"{name[:60]!r}: give one value, which is a text")
-        fields = options_of_form(form) | {"glossary_ids": _ids(ids)}
+        fields = options_of_form(form) | lists
+        if "titles" in form:
+            fields["titles"] = read_switch("titles", form["titles"])
         limits = (await self._gateway.translations.info()).limits
         body = read_object(fields, DocumentFields, TRANSLATE, limits)
         glossary_ids = body.fields.glossary_ids
-        return file, body.options | ({"glossary_ids": glossary_ids} if glossary_ids else {})
+        options = body.options | ({"glossary_ids": glossary_ids} if glossary_ids else {})
+        return file, body.fields, options
 
 
 def read_terms(request: GatewayRequest) -> dict[str, str]:
@@ -242,15 +255,15 @@ def _written(entries: Mapping[str, str], accept: str) -> Response:
     return Response(content, headers=NO_STORE, media_type=media_type)
 
 
-def _ids(given: Any) -> list[str]:
-    """Returns the ids in a repeated field, or a field with commas.
+def _texts(name: str, given: Any) -> list[str]:
+    """Returns the texts in a repeated field, or a field with commas.
 
     Raises:
         InvalidInput: a value is a file.
     """
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values):
-        raise InvalidInput("glossary_ids: give texts, not files")
+        raise InvalidInput(f"{name}: give texts, not files")
     return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
 

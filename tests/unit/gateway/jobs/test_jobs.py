@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -68,14 +68,22 @@ class Office:
         self.jobs = Jobs(settings, cast(Access, self.access), translations_of(server), self.readers)
 
     async def submit(
-        self, *parts: bytes, name: str = "a.txt", caller: Caller = ANONYMOUS, **options: Any
+        self,
+        *parts: bytes,
+        name: str = "a.txt",
+        caller: Caller = ANONYMOUS,
+        columns: Sequence[str] = (),
+        titles: bool = False,
+        **options: Any,
     ) -> Job:
         upload = self.jobs.upload()
         try:
             for part in parts:
                 upload.write(part)
             upload.seek(0)
-            return await self.jobs.submit(caller, name, upload, {**TO_GERMAN, **options})
+            return await self.jobs.submit(
+                caller, name, upload, {**TO_GERMAN, **options}, columns=columns, titles=titles
+            )
         finally:
             upload.close()
 
@@ -466,9 +474,9 @@ def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> None:
 
 def test_refused_lines_stay_unchanged() -> None:
     async def work(office: Office) -> None:
-        document = await office.result(
-            await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
-        )
+        job = await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
+        document = await office.result(job)
+        assert (await office.jobs.get(ANONYMOUS, job.id)).left == {"refused": 1}
         hello, bye = await wanted("Hello."), await wanted("Bye.")
         assert document.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
 

@@ -114,3 +114,71 @@ def test_what_is_no_package_is_refused(content: bytes, message: str, tmp_path: P
         assert not list((tmp_path / "documents").iterdir())
 
     run(work, tmp_path)
+
+
+_SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_OFFICE = "application/vnd.openxmlformats-officedocument.spreadsheetml."
+
+
+def workbook(strings: list[str], quoted: list[str]) -> bytes:
+    """A workbook with strings, some of which a formula quotes, and a title."""
+    types = {
+        "/xl/workbook.xml": f"{_OFFICE}sheet.main",
+        "/xl/sharedStrings.xml": f"{_OFFICE}sharedStrings",
+        "/xl/worksheets/sheet1.xml": f"{_OFFICE}worksheet",
+        "/docProps/core.xml": "application/vnd.openxmlformats-package.core-properties",
+    }
+    overrides = "".join(
+        f'<Override PartName="{name}" ContentType="{kind}+xml"/>' for name, kind in types.items()
+    )
+    items = "".join(f"<si><t>{text}</t></si>" for text in strings)
+    formulas = "".join(f"<c><f>IF(A1=&quot;{text}&quot;,1,2)</f></c>" for text in quoted)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("[Content_Types].xml", f"<Types>{overrides}</Types>")
+        opened.writestr("xl/workbook.xml", f'<workbook xmlns="{_SHEET}"/>')
+        opened.writestr("xl/sharedStrings.xml", f'<sst xmlns="{_SHEET}">{items}</sst>')
+        sheet = f'<worksheet xmlns="{_SHEET}"><sheetData><row>{formulas}</row></sheetData>'
+        opened.writestr("xl/worksheets/sheet1.xml", f"{sheet}</worksheet>")
+        title = '<c xmlns:dc="dc"><dc:title>A title</dc:title></c>'
+        opened.writestr("docProps/core.xml", title)
+    return file.getvalue()
+
+
+def test_a_job_counts_the_cells_that_formulas_quote(tmp_path: Path) -> None:
+    """Also after a restart, before which some of them were counted."""
+    strings = [f"{'Open' if number % 3 else 'The row'} {number} of all" for number in range(6000)]
+    quoted = [text for text in strings if text.startswith("Open")]
+    server = ModelServer()
+    ids: list[str] = []
+
+    async def begin(office: Office) -> None:
+        ids.append((await office.submit(workbook(strings, quoted), name="a.xlsx")).id)
+        await until(lambda: len(server.asked) >= 3)
+        server.let_go.clear()
+        await asyncio.sleep(0.05)
+        job = await office.jobs.get(ANONYMOUS, ids[0])
+        assert 0 < job.left["quoted"] < len(quoted)
+
+    async def go_on(office: Office) -> None:
+        content = await office.result(await office.jobs.get(ANONYMOUS, ids[0]))
+        written = re.findall("<t>([^<]*)", members(content)["xl/sharedStrings.xml"].decode())
+        assert [text for text in written if text in quoted] == quoted
+        job = await office.jobs.get(ANONYMOUS, ids[0])
+        assert job.left == {"quoted": len(quoted)}
+
+    run(begin, tmp_path, server)
+    server.let_go = asyncio.Event()
+    server.let_go.set()
+    run(go_on, tmp_path, server)
+
+
+@pytest.mark.parametrize("titles", [False, True])
+def test_a_title_is_translated_on_request(titles: bool) -> None:
+    async def work(office: Office) -> None:
+        job = await office.submit(workbook(["Hello."], []), name="a.xlsx", titles=titles)
+        written = members(await office.result(job))["docProps/core.xml"].decode()
+        title = await wanted("A title") if titles else "A title"
+        assert f"<dc:title>{title}</dc:title>" in written
+
+    run(work)

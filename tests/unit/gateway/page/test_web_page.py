@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_client import Attention as SeenAttention
+from dragoman_client.files.file_report import REASONS
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.page.static_files import read_files
@@ -177,8 +178,10 @@ def test_every_text_is_used_and_every_used_text_exists() -> None:
     built = {
         *(f"job_{state}" for state in ("queued", "translating", "done", "failed", "cancelled")),
         *(f"theme_{theme}" for theme in ("auto", "light", "dark")),
+        *(f"left_{reason}" for reason in REASONS),
         *(key for key in known if key.startswith(("error_", "warning_"))),
     }
+    assert built <= known
     others = {key for key in known - used - said - built if f'"{key}"' not in code}
     assert not others
 

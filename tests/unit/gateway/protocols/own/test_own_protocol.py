@@ -426,6 +426,22 @@ def test_documents_are_translated(app: Application) -> None:
     assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
 
 
+def test_columns_of_tables_are_translated(app: Application) -> None:
+    for name, delimiter in (("a.csv", ","), ("b.TSV", "\t")):
+        rows = [["id", "name", "more"], ["one", "Good morning.", "A car."], ["two", "12", "x"]]
+        table = "\n".join(delimiter.join(row) for row in rows)
+        sent = form(
+            ("file", table, name), ("target_language", "de", None), ("columns", "name, more", None)
+        )
+        made = app.call("POST", f"{BASE}/documents", *sent)
+        assert made.status == 202
+        path = f"/documents/{made.json['id']}"
+        assert ask(app, "GET", f"{path}?wait_s=20").json["state"] == "done"
+        rows[1:] = [["one", "<GOOD MORNING.>", "<A CAR.>"], ["two", "12", "<X>"]]
+        expected = "\n".join(delimiter.join(row) for row in rows)
+        assert ask(app, "GET", f"{path}/result").body.decode() == expected
+
+
 @pytest.mark.parametrize(
     ("parts", "status", "message"),
     [
@@ -435,6 +451,10 @@ def test_documents_are_translated(app: Application) -> None:
         ([("file", "a", "a.pdf")], 415, "convert it to DOCX"),
         ([("file", "a", "a.exe")], 415, "'.exe'"),
         ([("file", "a", "a.docx")], 400, "is not a ZIP archive"),
+        ([("file", "a,b", "a.csv")], 415, "a table needs the field columns"),
+        ([("file", "a,b", "a.csv"), ("columns", "b,c", None)], 400, "there is no column 'c'"),
+        ([("file", "a", "a.txt"), ("columns", "b", None)], 415, "give .csv, .tsv"),
+        ([("file", "a", "a.txt"), ("titles", "x", None)], 400, "titles is 'x': give true or"),
         ([("file", "a", "a.txt"), ("beam_width", "x", None)], 400, "beam_width is 'x'"),
         ([("file", "a", "a.txt"), ("repair", "x", None)], 400, "repair is 'x': give true or"),
         ([("file", "a", "a.txt"), ("target_lang", "de", None)], 400, "did you mean target_l"),
