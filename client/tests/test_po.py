@@ -26,7 +26,7 @@ def _skeleton(document: bytes) -> list[Any]:
     """The entries without the translations that were empty, and without the flag."""
     entries = []
     for entry in re.split(r"\n\s*\n", document.decode()):
-        comments = [line for line in entry.splitlines() if line.startswith("#")]
+        comments = [line for line in entry.split("\n") if line.startswith("#")]
         comments = [line.replace(" fuzzy,", "") for line in comments if line != "#, fuzzy"]
         strings = re.findall(
             r'^(?!#)(\w+(?:\[\d\])?)((?:\s+"(?:[^"\\]|\\.)*")+)', entry, re.MULTILINE
