@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from dragoman_options.markup import Markup, PlacedCodes
 
 from dragoman_documents.core.encodings import codec_name
 from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.localisation.plural_forms import plural_forms
-from dragoman_documents.text_files.text_reader import TextReader
+from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
 
 _CHARSET = re.compile(rb"\bcharset=([\w.:-]{1,40})")
 _HEADER_BYTES: Final = 1 << 13
@@ -103,15 +103,11 @@ class PoReader(TextReader):
         yield Raw(spelling.raw(text[position:]))
 
     def _entry(self, text: str, lines: list[_Line], spelling: Spelling) -> Iterator[Raw | Segment]:
-        strings: dict[str, list[str]] = {}
         begins: dict[str, int] = {}
-        keyword = ""
         for line in lines:
-            keyword = line.keyword or keyword
-            if line.written is not None:
-                begins.setdefault(keyword, line.begin)
-                strings.setdefault(keyword, []).append(line.written)
-        values = {keyword: _read("".join(several)) for keyword, several in strings.items()}
+            if line.keyword:
+                begins.setdefault(line.keyword, line.begin)
+        values = _values(lines)
         begin, end = lines[0].begin, lines[-1].end
         message, plural = values.get("msgid", ""), values.get("msgid_plural")
         translations = [value for key, value in values.items() if key.startswith("msgstr")]
@@ -157,6 +153,44 @@ class PoReader(TextReader):
         if len(keywords) == 1:
             return [(plural, keywords)]
         return [(message, keywords[:1]), (plural, keywords[1:])]
+
+
+def po_pairs(begin: bytes, file: BinaryIO) -> Iterator[tuple[str, str]]:
+    """Yields each message of a file with its translation, unless that is marked as fuzzy.
+
+    Args:
+        begin: the first bytes of the file.
+        file: the rest of it.
+
+    Raises:
+        ValueError: the file is too long, or is not PO.
+    """
+    reader = PoReader(None)
+    reader.feed(begin)
+    reader.feed(file.read(MOST_BYTES))
+    _, text, _ = reader.decoded()
+    for lines in _entries(text):
+        values = _values(lines)
+        flags = (text[line.begin : line.end] for line in lines if line.written is None)
+        if any(flag.startswith("#,") and "fuzzy" in flag for flag in flags):
+            continue
+        plural = values.get("msgid_plural", "")
+        translations = {key: value for key, value in values.items() if key.startswith("msgstr")}
+        last = max(translations)
+        for source, key in ((values.get("msgid", ""), min(translations)), (plural, last)):
+            if source and translations[key]:
+                yield source, translations[key]
+
+
+def _values(lines: Sequence[_Line]) -> dict[str, str]:
+    """Returns the strings of an entry, by keyword."""
+    strings: dict[str, list[str]] = {}
+    keyword = ""
+    for line in lines:
+        keyword = line.keyword or keyword
+        if line.written is not None:
+            strings.setdefault(keyword, []).append(line.written)
+    return {keyword: _read("".join(several)) for keyword, several in strings.items()}
 
 
 def _entries(text: str) -> Iterator[list[_Line]]:

@@ -47,6 +47,16 @@ class TextReader(ABC):
 
     def close(self) -> Iterator[Raw | Segment]:
         """See `Reader`; raises `ValueError` if the file does not have its format."""
+        mark, text, encoding = self.decoded()
+        yield Raw(mark)
+        yield from self.parts(text, encoding)
+
+    def decoded(self) -> tuple[bytes, str, str]:
+        """Returns the byte order mark, the text, and its encoding.
+
+        Raises:
+            ValueError: the file is not in that encoding.
+        """
         content = bytes(self._content)
         mark, encoding = next(
             (pair for pair in _MARKS if content.startswith(pair[0])),
@@ -57,8 +67,7 @@ class TextReader(ABC):
         except UnicodeDecodeError as error:
             message = f"byte {len(mark) + error.start}: not valid {encoding.upper()}"
             raise ValueError(f"{message}: convert the file, for example with iconv") from error
-        yield Raw(mark)
-        yield from self.parts(text, encoding)
+        return mark, text, encoding
 
     def encoding_of(self, _content: bytes) -> str:
         """Returns the encoding of a file without a byte order mark."""

@@ -167,7 +167,7 @@ def form_of(root: XmlToken) -> UnitForm | None:
     return {"TS": QT, "tmx": TMX}.get(name)
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """Indices of a unit's items; an end index follows the end tag.
 
     Attributes:
@@ -234,7 +234,7 @@ class UnitReader:
             ValueError: a unit is too long.
         """
         item = self._roles.item(token)
-        name = _local(token)
+        name = local(token)
         if token.kind == "start":
             if self._unit or name == self._form.unit:
                 self._depth += 1
@@ -252,7 +252,7 @@ class UnitReader:
         if token.kind == "end":
             self._depth -= 1
             if not self._depth:
-                self._out += self._written(self._unit)
+                self._out += self.written(self._unit)
                 self._unit, self._unit_bytes = [], 0
 
     def take(self) -> list[Raw | Segment]:
@@ -286,11 +286,11 @@ class UnitReader:
             return token.raw
         return self._tag(token, {attribute: self._language})
 
-    def _written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
+    def written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
         """Yield a unit, with a translation added if it lacks one."""
         raws = [Raw(item.token.raw) for item in unit]
-        places = self._places(unit)
-        content = self._content(unit, places.source) if places else []
+        places = self.places(unit)
+        content = self.content(unit, places.source) if places else []
         if places is None or not content:
             yield from raws
             return
@@ -321,7 +321,7 @@ class UnitReader:
             position = end
         yield from raws[position:]
 
-    def _is_done(self, unit: list[Item], places: _Places) -> bool:
+    def _is_done(self, unit: list[Item], places: Places) -> bool:
         """Whether a unit must not be changed."""
         if not (self._is_wanted and unit[places.source[0]].is_translated):
             return True
@@ -331,17 +331,17 @@ class UnitReader:
             begin, end = places.target
             known |= unit[begin].token.attributes
             has_text = any(
-                item.has_text or (item.token.kind == "start" and _local(item.token) not in _HOLDING)
+                item.has_text or (item.token.kind == "start" and local(item.token) not in _HOLDING)
                 for item in unit[begin + 1 : end - 1]
             )
         if self._overwrites:
             return False
-        if _is_among(known, self._form.closed):
+        if is_among(known, self._form.closed):
             return True
-        return has_text and not _is_among(known, self._form.replaced)
+        return has_text and not is_among(known, self._form.replaced)
 
-    def _content(self, unit: list[Item], source: tuple[int, int]) -> list[Raw | Segment]:
-        """Returns the content of a translation."""
+    def content(self, unit: list[Item], source: tuple[int, int]) -> list[Raw | Segment]:
+        """Returns the texts of an element, and the bytes between them."""
         begin, end = source
         profile = replace(self._form.profile, preserves=unit[begin].preserves)
         segmenter = XmlSegmenter(profile, self._encoding)
@@ -354,37 +354,37 @@ class UnitReader:
         token = item.token
         if _begins_protection(token) and item.role != "keep":
             self._protecting.add(token.attributes.get("id", ""))
-        elif token.kind == "start" and _local(token) == "em":
+        elif token.kind == "start" and local(token) == "em":
             self._protecting.discard(token.attributes.get("startRef", ""))
 
-    def _places(self, unit: list[Item]) -> _Places | None:
+    def places(self, unit: list[Item]) -> Places | None:
         """Locate source and target; None: there is nothing to translate, or no target for it."""
         if self._form is TMX:
             return self._places_of_languages(unit)
-        children = list(_children(unit))
-        named = {_local(unit[begin].token): (begin, end) for begin, end in reversed(children)}
+        elements = list(children(unit))
+        named = {local(unit[begin].token): (begin, end) for begin, end in reversed(elements)}
         source = next((named[name] for name in self._form.sources if name in named), None)
         if source is None:
             return None
         target = named.get(self._form.target)
         indent = _indent(unit, source[0])
         if target is None:
-            return _Places(source, None, (), source[1], indent)
+            return Places(source, None, (), source[1], indent)
         targets: tuple[tuple[int, int], ...] = (target,)
         if unit[0].token.attributes.get("numerus") == "yes":
             begin, end = target
-            inner = [(begin + start, begin + stop) for start, stop in _children(unit[begin:end])]
+            inner = [(begin + start, begin + stop) for start, stop in children(unit[begin:end])]
             targets = tuple(
                 (start, stop)
                 for start, stop in inner
-                if _local(unit[start].token) == self._form.slots
+                if local(unit[start].token) == self._form.slots
             )
-        return _Places(source, target, targets, source[1], indent) if targets else None
+        return Places(source, target, targets, source[1], indent) if targets else None
 
-    def _places_of_languages(self, unit: list[Item]) -> _Places | None:
+    def _places_of_languages(self, unit: list[Item]) -> Places | None:
         source = None
-        for begin, end in _children(unit):
-            if _local(unit[begin].token) != "tuv":
+        for begin, end in children(unit):
+            if local(unit[begin].token) != "tuv":
                 continue
             attributes = unit[begin].token.attributes
             language = attributes.get("xml:lang", attributes.get("lang", ""))
@@ -395,10 +395,10 @@ class UnitReader:
         if source is None:
             return None
         begin, end = source
-        for start, stop in _children(unit[begin:end]):
-            if _local(unit[begin + start].token) == "seg":
+        for start, stop in children(unit[begin:end]):
+            if local(unit[begin + start].token) == "seg":
                 inner = begin + start, begin + stop
-                return _Places(inner, None, (), end, _indent(unit, begin))
+                return Places(inner, None, (), end, _indent(unit, begin))
         return None
 
     def _new_target(
@@ -406,7 +406,7 @@ class UnitReader:
     ) -> Iterator[Raw | Segment]:
         """Yield a new target element with its translation."""
         form = self._form
-        prefix = source.name[: -len(_local(source))]
+        prefix = source.name[: -len(local(source))]
         name = prefix + form.target
         attributes: dict[str, str | None] = {
             attribute: value
@@ -439,11 +439,13 @@ _HOLDING = frozenset({"mrk", "numerusform"})
 """Elements that do not count as content by themselves."""
 
 
-def _local(token: XmlToken) -> str:
+def local(token: XmlToken) -> str:
+    """Returns the name of an element without its prefix."""
     return local_name(token.name)
 
 
-def _is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:
+def is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:
+    """Whether an element has one of the values of an attribute."""
     return any(known.get(name) in some for name, some in values.items())
 
 
@@ -453,7 +455,7 @@ def _attributes(attributes: Mapping[str, str | None]) -> str:
 
 def _begins_protection(token: XmlToken) -> bool:
     """Whether a token is a marker that begins untranslated text."""
-    is_marker = token.kind == "start" and _local(token) == "sm"
+    is_marker = token.kind == "start" and local(token) == "sm"
     return is_marker and token.attributes.get("translate") == "no"
 
 
@@ -485,7 +487,7 @@ def _ends_of_protection(items: Sequence[Item]) -> dict[int, int]:
             waiting.pop()
             waiting = waiting or [{}]
         elif token.kind == "start":
-            if _local(token) == "em":
+            if local(token) == "em":
                 begins = waiting[-1].pop(token.attributes.get("startRef"), ())
                 ends |= dict.fromkeys(begins, index)
             elif _begins_protection(token):
@@ -494,7 +496,7 @@ def _ends_of_protection(items: Sequence[Item]) -> dict[int, int]:
     return ends
 
 
-def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+def children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the child elements of the element that the items form."""
     depth = begin = 0
     for index, item in enumerate(items):
