@@ -57,7 +57,7 @@ def test_the_file_extension_determines_the_form(tmp_path: Path) -> None:
         ('{"tea": {"a": "b"}}', "json", "entry 1: the target term of 'tea' is not text"),
         ('{"tea": "a", "tea": "b"}', "json", "entry 2: 'tea' has two target terms"),
         ('{"tea"', "json", "not valid JSON"),
-        ("tea", "xml", "form is 'xml': give csv, tsv or json"),
+        ("tea", "xml", "form is 'xml': give csv, tsv, json or tbx"),
     ],
 )
 def test_an_invalid_glossary_is_refused_with_the_reason(
@@ -70,3 +70,57 @@ def test_an_invalid_glossary_is_refused_with_the_reason(
 @given(st.dictionaries(TERM, TERM, max_size=5), st.sampled_from(["csv", "tsv", "json"]))
 def test_a_written_glossary_is_read_back(terms: dict[str, str], form: GlossaryForm) -> None:
     assert parse_glossary(format_glossary(terms, form), form) == terms
+
+
+_MARTIF = """<?xml version="1.0"?><martif type="TBX"><text><body>{}</body></text></martif>"""
+_TBX_3 = """<?xml version="1.0"?><tbx:tbx xmlns:tbx="urn:iso:std:iso:30042:ed-2">
+<text><body>{}</body></text></tbx:tbx>"""
+
+
+def _concept(version: int, **terms: list[str]) -> str:
+    """A concept with terms by language."""
+    concept, section, inner = (
+        ("termEntry", "langSet", "tig") if version == 2 else ("conceptEntry", "langSec", "termSec")
+    )
+    sections = (
+        f'<{section} xml:lang="{language}">'
+        + "".join(f"<{inner}><term>{term}</term><note>n</note></{inner}>" for term in several)
+        + f"</{section}>"
+        for language, several in terms.items()
+    )
+    return f"<{concept} id='a'><descrip>d</descrip>{''.join(sections)}</{concept}>"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_terms_of_tbx_are_read_in_the_languages_asked_for(
+    tmp_path: Path, version: int, encoding: str
+) -> None:
+    concepts = [
+        _concept(version, en=["tea"], fr=["thé"], de=["Tee", "Aufguss"]),
+        _concept(version, en=["hot  water", "boiling water"], de=["<hi>heißes</hi> Wasser"]),
+        _concept(version, en=["milk &amp; sugar"], fr=["lait et sucre"]),
+    ]
+    content = (_MARTIF if version == 2 else _TBX_3).format("".join(concepts))
+    file = tmp_path / "terms.tbx"
+    file.write_text(content, encoding=encoding)
+    german = {"tea": "Tee", "hot water": "heißes Wasser", "boiling water": "heißes Wasser"}
+    french = {"tea": "thé", "milk & sugar": "lait et sucre"}
+    assert read_glossary(file, languages=("en-US", "de")) == german
+    assert read_glossary(file, languages=(None, "de")) == german
+    assert read_glossary(file) == french
+    assert read_glossary(file, languages=("de", "en")) == {
+        "Tee": "tea",
+        "Aufguss": "tea",
+        "heißes Wasser": "hot water",
+    }
+    assert parse_glossary(content, languages=("en", "fr")) == french
+    with pytest.raises(ValueError, match=r"TBX without terms in en and pl$"):
+        read_glossary(file, languages=("en", "pl"))
+
+
+def test_tbx_that_is_not_well_formed_is_refused() -> None:
+    bomb = '<?xml version="1.0"?><!DOCTYPE m [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><martif/>'
+    for content in ("<?xml version='1.0'?><martif>", bomb, "<?xml version='1.0'?><martif/>"):
+        with pytest.raises(ValueError, match=r"\A[^\n]+\Z"):
+            parse_glossary(content)

@@ -19,7 +19,7 @@ _METAVARS: dict[Kind, str] = {
     "whole number": "N",
     "number": "X",
 }
-_FILE = '; JSON such as {"tea": "Tee"}, or a file of CSV, TSV or JSON'
+_FILE = '; JSON such as {"tea": "Tee"}, or a file of CSV, TSV, TBX or JSON'
 
 
 def configure_options(
@@ -49,10 +49,11 @@ def given_options(arguments: argparse.Namespace) -> OptionArguments:
     from dragoman_options.table import OPTIONS
 
     given = {name: getattr(arguments, name, None) for name in OPTIONS}
+    languages = given["source_language"], given["target_language"]
     for name, value in given.items():
         if OPTIONS[name].kind == "terms" and value is not None:
             try:
-                given[name] = OPTIONS[name].read(read_terms(value, flag(name)), {})
+                given[name] = OPTIONS[name].read(read_terms(value, flag(name), languages), {})
             except (TypeError, ValueError) as error:
                 raise UsageError(str(error)) from error
     return cast("OptionArguments", {k: v for k, v in given.items() if v is not None})
@@ -71,12 +72,15 @@ def outputs_given(options: Collection[str]) -> list[str]:
     return [flag(name) for name in options if OPTIONS[name].output or name == several]
 
 
-def read_terms(given: str, name: str) -> Any:
+def read_terms(
+    given: str, name: str, languages: tuple[str | None, str | None] = (None, None)
+) -> Any:
     """Returns target terms by source term.
 
     Args:
-        given: a JSON object, or the path of a UTF-8 file: CSV, TSV or JSON.
+        given: a JSON object, or the path of a file: CSV, TSV or JSON in UTF-8, or TBX.
         name: the flag, for messages.
+        languages: source and target language in TBX; None: the first ones.
 
     Returns:
         The parsed value; `Option.read` checks that it is a mapping of texts.
@@ -88,7 +92,7 @@ def read_terms(given: str, name: str) -> Any:
 
     is_object = given.lstrip().startswith("{")
     try:
-        return parse_glossary(given) if is_object else read_glossary(given)
+        return parse_glossary(given) if is_object else read_glossary(given, languages=languages)
     except OSError as error:
         raise UsageError(f"{name} {given}: cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Reads and writes glossaries as CSV, TSV and JSON, for the commands and the gateway."""
+"""Reads and writes glossaries as CSV, TSV and JSON, and reads TBX."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
+
+from dragoman_documents.core.languages import is_same_language
+from dragoman_documents.xml.xml_tokens import XmlTokens
 
 from dragoman_client.core.access import FilePath
 
 GlossaryForm = Literal["csv", "tsv", "json"]
 """`csv` and `tsv` have a source and a target term on each line; `json` is an object of terms."""
 
-_ENDINGS: Mapping[str, GlossaryForm] = {
+ReadableForm = GlossaryForm | Literal["tbx"]
+"""`tbx` is TBX-Basic, of version 2 or 3: XML with the terms of several languages."""
+Languages = tuple[str | None, str | None]
+"""Source and target language of terms."""
+
+_ENDINGS: Mapping[str, ReadableForm] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
     ".json": "json",
+    ".tbx": "tbx",
 }
+_CONCEPTS = ("termEntry", "conceptEntry")
+_LANGUAGES = ("langSet", "langSec")
 _LINE_BREAK = re.compile(r"\r\n|[\r\n]")
 """Not those of `str.splitlines`: a term may contain U+2028 and the like."""
 _SIDES = 2
@@ -29,12 +40,15 @@ _WITH_LANGUAGES = 4
 _LINE_NUMBERS = {"csv": "line", "tsv": "line", "json": "entry"}
 
 
-def read_glossary(file: FilePath, form: GlossaryForm | None = None) -> dict[str, str]:
+def read_glossary(
+    file: FilePath, form: ReadableForm | None = None, languages: Languages = (None, None)
+) -> dict[str, str]:
     """Read a glossary from a file.
 
     Args:
-        file: a file in UTF-8.
+        file: a file in UTF-8; TBX names its encoding.
         form: the format; None: according to the file's extension, or else its content.
+        languages: see `parse_glossary`.
 
     Returns:
         Target terms by source term, without surrounding white space, in the order of the file.
@@ -46,18 +60,22 @@ def read_glossary(file: FilePath, form: GlossaryForm | None = None) -> dict[str,
     path = Path(file)
     form = form or _ENDINGS.get(path.suffix.lower())
     try:
-        return parse_glossary(path.read_bytes(), form)
+        return parse_glossary(path.read_bytes(), form, languages)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def parse_glossary(content: str | bytes, form: GlossaryForm | None = None) -> dict[str, str]:
+def parse_glossary(
+    content: str | bytes, form: ReadableForm | None = None, languages: Languages = (None, None)
+) -> dict[str, str]:
     """Parse a glossary.
 
     Args:
         content: text or its UTF-8 bytes, with or without a byte order mark.
-        form: the format; None: JSON if the content begins with a brace, TSV if the first line has
-            a tab, else CSV.
+        form: the format; None: JSON if the content begins with a brace, TBX if with an XML
+            declaration, TSV if the first line has a tab, else CSV.
+        languages: source and target language in TBX; None: the first ones. Of several terms for a
+            concept the first one counts as its translation.
 
     Returns:
         Target terms by source term, without surrounding white space, in the order of the content.
@@ -66,10 +84,12 @@ def parse_glossary(content: str | bytes, form: GlossaryForm | None = None) -> di
         ValueError: the content does not have the format, a term is empty, or a source term has two
             target terms; the message names the line.
     """
+    if form == "tbx" or (form is None and content.lstrip()[:5] in ("<?xml", b"<?xml")):
+        return _tbx_terms(content, languages)
     text = _decoded(content).removeprefix("\ufeff")
     form = form or _form_of(text)
     if form not in get_args(GlossaryForm):
-        raise ValueError(f"form is {form!r}: give csv, tsv or json")
+        raise ValueError(f"form is {form!r}: give csv, tsv, json or tbx")
     rows = {"csv": _csv_rows, "tsv": _tsv_rows, "json": _json_rows}[form]
     terms: dict[str, str] = {}
     for number, source, target in rows(text):
@@ -157,6 +177,57 @@ def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
         if not isinstance(target, str):
             raise ValueError(f"entry {number}: the target term of {source[:50]!r} is not text")
         yield number, source, target
+
+
+def _tbx_terms(content: str | bytes, languages: Languages) -> dict[str, str]:
+    source, target = languages
+    translations: dict[str, str] = {}
+    for concept in _tbx_concepts(content):
+        source = source or next(iter(concept))
+        others = (language for language in concept if not is_same_language(language, source))
+        target = target or next(others, None)
+        targets = _terms_in(concept, target)
+        for term in _terms_in(concept, source) if targets else ():
+            translations.setdefault(term, targets[0])
+    if not translations:
+        named = " and ".join(filter(None, languages)) or "two languages"
+        raise ValueError(f"TBX without terms in {named}")
+    return translations
+
+
+def _terms_in(concept: Mapping[str, Sequence[str]], language: str | None) -> list[str]:
+    return [
+        term
+        for code, terms in concept.items()
+        if is_same_language(code, language or "")
+        for term in terms
+    ]
+
+
+def _tbx_concepts(content: str | bytes) -> Iterator[dict[str, list[str]]]:
+    """Yields the terms of each concept by language."""
+    tokens = XmlTokens("utf-8" if isinstance(content, str) else None)
+    written = content.encode("utf-8", "replace") if isinstance(content, str) else content
+    concept: dict[str, list[str]] = {}
+    language = ""
+    term: list[str] | None = None
+    """The parts of the open term; None: outside terms."""
+    for token in (*tokens.feed(written), *tokens.close()):
+        name = token.name.rpartition(":")[2]
+        if token.kind == "start" and name in _LANGUAGES:
+            language = token.attributes.get("xml:lang", "")
+        elif name == "term" and token.kind == "start":
+            term = []
+        elif name == "term" and token.kind == "end":
+            if words := " ".join("".join(term or ()).split()):
+                concept.setdefault(language, []).append(words)
+            term = None
+        elif name in _CONCEPTS and token.kind == "end":
+            if concept:
+                yield concept
+            concept = {}
+        elif term is not None and token.kind in ("text", "cdata", "entity"):
+            term.append(token.text)
 
 
 def _in_a_cell(term: str) -> str:
