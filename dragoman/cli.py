@@ -19,7 +19,7 @@ from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.installation import install_command
 
 GROUPS = {
-    "Use a server": ("translate", "batch", "score", "attention"),
+    "Use a server": ("translate", "memory", "batch", "score", "attention"),
     "Operate a server": (
         *("serve", "gateway", "keys", "models", "load-test", "doctor", "demo"),
         *("publish", "shortlist"),
@@ -47,7 +47,7 @@ _OF_EXTRAS = {
     *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
     *("dragoman_client", "dragoman_documents", "dragoman_options", "dragoman_load_test"),
     *("tritonclient", "grpc", "aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
-    *("httptools", "msgspec", "multipart", "python_multipart", "redis"),
+    *("httptools", "msgspec", "multipart", "python_multipart", "rapidfuzz", "redis"),
     *("starlette", "uvicorn", "uvloop", "pyarrow", "ray", "turbohtml", "yaml"),
 }
 """Modules that may be missing. A command's requirements are installed by the extra named `EXTRA` in

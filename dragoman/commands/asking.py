@@ -11,6 +11,7 @@ from dragoman.kernel.errors import DragomanError, InvalidRequest, UsageError
 
 if TYPE_CHECKING:
     from dragoman_client import TranslationError, Translator
+    from dragoman_documents.memory.memory_store import Memory
 
 DEFAULT_URL = "grpc://localhost:8001"
 
@@ -78,8 +79,15 @@ def server_error(
     return DragomanError(message)
 
 
-def open_translator(arguments: argparse.Namespace, retries: int | None = None) -> Translator:
+def open_translator(
+    arguments: argparse.Namespace, retries: int | None = None, memory: Memory | None = None
+) -> Translator:
     """Returns a client for the server of `configure_server`.
+
+    Args:
+        arguments: of the command line.
+        retries: see `client_arguments`.
+        memory: a translation memory that it uses.
 
     Raises:
         UsageError: the address or a file is not valid.
@@ -87,6 +95,10 @@ def open_translator(arguments: argparse.Namespace, retries: int | None = None) -
     from dragoman_client import Translator
 
     try:
+        if memory is not None:
+            from dragoman_client.memory_translator import MemoryTranslator
+
+            return MemoryTranslator(memory, **client_arguments(arguments, retries))
         return Translator(**client_arguments(arguments, retries))
     except ValueError as error:
         raise UsageError(one_line(error)) from error

@@ -24,6 +24,7 @@ from dragoman.commands.file_reports import FileReports
 from dragoman.commands.folders import configure_force
 from dragoman.commands.line_progress import Show, line_progress
 from dragoman.commands.many_files import FilePair, ManyFiles, UnknownFormat, are_many, pairs_of
+from dragoman.commands.memory import open_memory_of
 from dragoman.commands.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.replacement import exists
@@ -103,6 +104,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--columns", metavar="NAMES", help="csv columns to translate, such as title,description"
     )
     files.add_argument(
+        "--memory",
+        type=Path,
+        metavar="FILE",
+        help="translation memory: of dragoman memory, or a TMX, XLIFF, Qt ts or PO file; what it "
+        "has is not sent to the server",
+    )
+    files.add_argument(
         "--json", action="store_true", help="write one JSON object per line; the input is text"
     )
     files.add_argument(
@@ -140,7 +148,8 @@ def run(arguments: argparse.Namespace) -> int:
         form = _form(arguments, outputs_given(check(options)))
         if isinstance(form, Document):
             options = form.with_sentences(options)
-        translator = open_translator(arguments, arguments.retries)
+        memory = open_memory_of(arguments.memory, options) if arguments.memory else None
+        translator = open_translator(arguments, arguments.retries, memory)
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     if arguments.batch_size < 1:
@@ -166,6 +175,10 @@ def run(arguments: argparse.Namespace) -> int:
             _log.warning("interrupted%s%s", work.after, work.fix)
         raise
     work.report()
+    if memory is not None:
+        memory.close()
+        stored = getattr(translator, "stored", 0)
+        _log.info("%d texts came from %s", stored, arguments.memory)
     return 0
 
 

@@ -38,6 +38,7 @@ CASES = (
     ("serve", ["serve"]),
     ("gateway", ["gateway"]),
     ("gateway", ["keys", "add"]),
+    ("gateway", ["memory", "import", "my.sqlite", "my.tmx"]),
     ("serve", ["translate", "Hi."]),
     ("batch", ["batch", "--input", "my.en", "--output=b", "--bundle", BUNDLE]),
     ("serve", ["score", "--source", "my.en", "--target", "my.de"]),
@@ -48,9 +49,13 @@ CASES = (
 """An extra, and a command that needs it; some need the results of earlier ones."""
 ON_ITS_OWN = (
     *("clean", "train", "distill", "evaluate", "export", "verify", "align-heads", "shortlist"),
-    *("attention", "publish", "models", "doctor", "batch"),
+    *("attention", "publish", "models", "doctor", "batch", "memory"),
 )
 """Those that can run without a server or the network."""
+TMX = (
+    '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>Tea</seg></tuv>'
+    '<tuv xml:lang="de"><seg>Tee</seg></tuv></tu></body></tmx>'
+)
 PIP = installation._pip()
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
 
@@ -83,6 +88,7 @@ def run(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("extras")
     write_pairs(folder / "my", reverse_pairs(60, seed=1), ("en", "de"))
+    (folder / "my.tmx").write_text(TMX)
     (folder / "recipe.toml").write_text('[data]\ntrain = ["my"]\n')
     return folder
 

@@ -1,0 +1,163 @@
+"""`dragoman memory`, and `dragoman translate --memory` over a transport without a server."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import dragoman_client.memory_translator
+import pytest
+from dragoman_client import InvalidRequest
+from dragoman_documents.memory.memory_store import Memory
+
+from client.tests.stand_ins import FakeTransport
+from dragoman.cli import main
+
+UNIT = (
+    '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv>'
+    '<tuv xml:lang="fr"><seg>non</seg></tuv></tu>'
+)
+HTML = "<p>Click <b>here</b> now.</p><p>Good morning.</p><p title='Good night.'>Click here now.</p>"
+
+
+@pytest.fixture
+def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
+    """The transport of the translator with a memory."""
+    fake = FakeTransport(longest_delay_s=0.001)
+    real = dragoman_client.memory_translator.MemoryTranslator
+    monkeypatch.setattr(
+        "dragoman_client.memory_translator.MemoryTranslator",
+        lambda memory, url, **more: real(memory, url, **more, transport=fake),
+    )
+    return fake
+
+
+@pytest.fixture
+def tmx(tmp_path: Path) -> Path:
+    """A file with two segments, one of which has an element."""
+    units = UNIT.format(
+        "Click <bpt i='1'/>here<ept i='1'/> now.", "Jetzt <bpt i='1'/>hier<ept i='1'/>."
+    )
+    units += UNIT.format("Good night.", "Nacht.")
+    file = tmp_path / "some.tmx"
+    file.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>')
+    return file
+
+
+def test_files_are_imported_and_exported(
+    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = tmp_path / "memory.sqlite"
+    po = tmp_path / "more.po"
+    po.write_text('msgid "Tea"\nmsgstr "Tee"\n')
+    assert main(["memory", "import", str(memory), str(tmx), str(po)]) == 0
+    assert "2 segments from en to de" in capsys.readouterr().out
+    with Memory.open(memory) as opened:
+        assert (opened.languages, len(opened)) == (("en", "de"), 3)
+    assert main(["memory", "export", str(memory)]) == 0
+    exported = tmp_path / "again.tmx"
+    exported.write_text(capsys.readouterr().out)
+    assert main(["memory", "import", str(tmp_path / "b.sqlite"), str(exported)]) == 0
+    with Memory.open(memory) as first, Memory.open(tmp_path / "b.sqlite") as second:
+        assert [pair for _, pair in first.pairs()] == [pair for _, pair in second.pairs()]
+    capsys.readouterr()
+    assert main(["memory", "search", str(exported), "Good nights."]) == 0
+    (match,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (match["target"], match["similarity"] < 100) == ("Nacht.", True)
+
+
+def test_other_languages_of_a_file(tmp_path: Path, tmx: Path) -> None:
+    memory = tmp_path / "memory.sqlite"
+    words = ["--source-language", "fr", "--target-language", "en"]
+    assert main(["memory", "import", str(memory), str(tmx), *words]) == 0
+    with Memory.open(memory) as opened:
+        assert opened.languages == ("fr", "en")
+        assert opened.exact("non") is not None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"<tmx", "line 1"),
+        (b"", "has no translations in these languages"),
+        (b"\0\1\2", "line 1"),
+        (b"<tmx><header srclang='en'/></tmx>", "has no translations in these languages"),
+    ],
+)
+def test_a_file_that_is_refused_makes_no_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    file, memory = tmp_path / "a.tmx", tmp_path / "memory.sqlite"
+    file.write_bytes(content)
+    assert main(["memory", "import", str(memory), str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(file) in line
+    assert message in line
+    assert not memory.exists()
+    assert main(["translate", "Hi.", "--memory", str(file)]) == 2
+    assert main(["memory", "export", str(file)]) == 2
+    assert main(["memory", "search", str(tmp_path / "none"), "a"]) == 2
+    assert all(line.startswith("dragoman ") for line in capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize("name", ["some.tmx", "memory.sqlite"])
+def test_a_document_takes_equal_segments_from_a_memory(
+    tmp_path: Path,
+    tmx: Path,
+    transport: FakeTransport,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+) -> None:
+    """A text with other elements goes to the server."""
+    if name != tmx.name:
+        assert main(["memory", "import", str(tmp_path / name), str(tmx)]) == 0
+    caplog.set_level(logging.INFO)
+    document, output = tmp_path / "a.html", tmp_path / "b.html"
+    document.write_text(HTML)
+    flags = ["--format", "html", "--memory", str(tmp_path / name), "--target-language", "de"]
+    assert main(["translate", "--input", str(document), "--output", str(output), *flags]) == 0
+    expected = (
+        "<p>Jetzt <b>hier</b>.</p><p>&lt;GOOD MORNING.&gt;</p>"
+        "<p title='Nacht.'>&lt;CLICK HERE NOW.&gt;</p>"
+    )
+    assert output.read_text() == expected
+    sent = [text for request in transport.requests for text in request.inputs["text_input"]]
+    assert sorted(sent) == ["Click here now.", "Good morning."]
+    assert "2 texts came from" in caplog.text
+    capsys.readouterr()
+    assert main(["translate", "--input", str(document), *flags]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_lines_take_translations_from_a_memory(
+    tmx: Path, transport: FakeTransport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--memory", str(tmx), "--target-language", "de"]
+    assert main(["translate", "Good night.", "Good day.", " Good  night.", *flags]) == 0
+    assert capsys.readouterr().out.splitlines() == ["Nacht.", "<GOOD DAY.>", " Nacht."]
+    assert main(["translate", "Good night.", *flags, "--source-language", "pl"]) == 2
+    assert main(["translate", "Good night.", *flags, "--return-alignments", "hard", "--json"]) == 2
+    assert transport.requests
+
+
+def test_a_refused_text_beside_stored_ones_is_named(
+    tmp_path: Path, tmx: Path, transport: FakeTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    infer = transport.infer
+
+    def refuse(inputs: Any, *_: Any, **__: Any) -> Any:
+        for index, text in enumerate(inputs["text_input"][0]):
+            if text.startswith(b"bad"):
+                raise InvalidRequest(f"text {index} is bad", text_index=index)
+        return infer(inputs)
+
+    transport.infer = refuse  # type: ignore[method-assign]
+    lines, output = tmp_path / "a.txt", tmp_path / "b.txt"
+    lines.write_text("Good night.\nGood day.\nGood night.\nbad\nGood night.\n")
+    flags = ["--memory", str(tmx), "--target-language", "de"]
+    assert main(["translate", "--input", str(lines), "--output", str(output), *flags]) == 1
+    assert output.read_text() == "Nacht.\n<GOOD DAY.>\nNacht.\n\nNacht.\n"
+    assert "line 4 was refused" in caplog.text
