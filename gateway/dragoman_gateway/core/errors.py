@@ -89,7 +89,7 @@ class Forbidden(GatewayError):
 
 
 class NotFound(GatewayError):
-    """No such path, glossary, job or file."""
+    """No such path, glossary, memory, job or file."""
 
     status, code = 404, "not_found"
 

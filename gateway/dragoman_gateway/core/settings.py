@@ -46,9 +46,9 @@ class GatewaySettings:
             `dragoman serve` uses.
         triton_http: HTTP URL of Triton, for streams: cancelling one over gRPC can crash Triton
             24.10. Not used with an engine's socket.
-        folder: folder of the gateway's state: keys, usage, glossaries, documents. By default, the
-            commands use `~/.local/state/dragoman`; a `Gateway` object keeps documents in a
-            temporary folder and the rest in memory.
+        folder: folder of the gateway's state: keys, usage, glossaries, translation memories,
+            documents. By default, the commands use `~/.local/state/dragoman`; a `Gateway` object
+            keeps memories and documents in temporary folders and the rest in memory.
         path_prefix: path under which a proxy publishes the gateway, such as `/translate`.
         public_url: public URL of the gateway, for absolute URLs in answers; by default, the
             requested one.
@@ -77,6 +77,12 @@ class GatewaySettings:
             without a key together.
         glossary_bytes_together: maximum size of all dictionaries.
         glossary_entries: maximum number of entries of a dictionary.
+        memories_per_owner: maximum number of translation memories of one key, or of all requests
+            without a key together.
+        memory_segments: maximum number of segments of a translation memory.
+        memory_bytes_per_owner: maximum size of all translation memories of one key, or of all
+            requests without a key together.
+        memory_bytes_together: maximum size of all translation memories.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
             Dialect, accept no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
@@ -137,6 +143,10 @@ class GatewaySettings:
     glossary_bytes_per_owner: int = 64 << 20
     glossary_bytes_together: int = 1 << 30
     glossary_entries: int = 100_000
+    memories_per_owner: int = 100
+    memory_segments: int = 1_000_000
+    memory_bytes_per_owner: int = 1 << 30
+    memory_bytes_together: int = 4 << 30
     libretranslate_title: bool = False
     access_log: bool = False
     connections: int = 2000

@@ -1,4 +1,4 @@
-"""The gateway's persistent state: one SQLite file for keys, usage and glossaries.
+"""The gateway's persistent state: one SQLite file for keys, usage, glossaries and memories.
 
 `open_database` opens and migrates the file. While the gateway runs, one thread writes and two
 threads read, so that the event loop never waits for a disk, and keys do not wait for glossaries.
@@ -77,6 +77,21 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "UPDATE dictionaries SET size_bytes = length(CAST(entries AS BLOB))",
         # Allows summing up sizes without reading entries.
         "CREATE INDEX dictionary_sizes ON dictionaries (glossary_id, size_bytes)",
+    ),
+    (
+        # The segments of each are in a file of its own, since an import takes long.
+        """CREATE TABLE memories (
+            id TEXT PRIMARY KEY,
+            owner TEXT NOT NULL,
+            name TEXT NOT NULL,
+            created TEXT NOT NULL,
+            updated TEXT NOT NULL,
+            source_language TEXT NOT NULL,
+            target_language TEXT NOT NULL,
+            segment_count INTEGER NOT NULL,
+            size_bytes INTEGER NOT NULL
+        )""",
+        "CREATE INDEX memories_by_owner ON memories (owner)",
     ),
 )
 """Statements from each schema version to the next. Never change a released version: append one.

@@ -84,12 +84,18 @@ class _Asking:
 
     def __init__(self, record: JobRecord, translations: Translations) -> None:
         self._caller = Caller(record.caller, record.owner or None, caches=record.caches)
-        self._options, self._translations = record.options, translations
+        self._record, self._translations = record, translations
+        self._options = record.options
 
     async def translated(self, portion: Portion) -> list[Answer | None]:
         """Translate a portion; None stands for a refused text."""
         segments = portion.segments
-        answers = await translate_segments(segments.texts, segments.markups, self._ask_until_done)
+        stored, self._options = await self._translations.stored(
+            self._caller, segments.texts, segments.markups, self._record.options
+        )
+        answers: list[Translation | None] = await translate_segments(
+            segments.texts, segments.markups, self._ask_until_done, stored
+        )
         return [None if answer is None else Answer(answer.text, answer.codes) for answer in answers]
 
     async def _ask_until_done(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 from typing import BinaryIO
 
 from dragoman_gateway.jobs.job_files import JobFiles
@@ -26,6 +27,11 @@ class JobUpload:
         self._files = files
         self._file: BinaryIO | None = None
         self._is_kept = False
+
+    @property
+    def path(self) -> Path:
+        """Path of the document."""
+        return self._files.source(self.job_id)
 
     def write(self, content: bytes) -> int:
         """Append bytes to the document."""

@@ -122,7 +122,7 @@ class Jobs:
             caller: the sender; its characters are counted after the document is read.
             file_name: name of the document; its extension is the format.
             upload: the document, complete; the job keeps it.
-            options: options of the option table, and `glossary_ids`.
+            options: options of the option table, `glossary_ids` and `memory_id`.
             source_field: the protocol's name of the source language, for messages.
             columns: names of the columns of a table to translate; only a table has some.
             titles: whether to translate the title among its properties.
@@ -150,6 +150,7 @@ class Jobs:
                 check_marked_options(options, f"a document in {facts.form}")
             if options.get("glossary_ids"):
                 await self._translations.check_glossaries(caller, options)
+            await self._translations.stored(caller, (), (), options)
             # At least one character, so that empty documents count too.
             async with self._access.admitted(caller, max(1, facts.characters)):
                 now_s = time.time()
@@ -289,7 +290,7 @@ def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
         InvalidInput: an option is invalid.
     """
     options = dict(given)
-    ids = options.pop("glossary_ids", None)
+    ids, memory_id = options.pop("glossary_ids", None), options.pop("memory_id", None)
     try:
         checked = check(Document().with_sentences(options))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
@@ -299,4 +300,5 @@ def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             f"a document has no {', '.join(sorted(outputs))}: leave such options out"
         )
-    return checked | ({"glossary_ids": list(ids)} if ids else {})
+    stored = {"glossary_ids": list(ids) if ids else None, "memory_id": memory_id}
+    return checked | {name: value for name, value in stored.items() if value}

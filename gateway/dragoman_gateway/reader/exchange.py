@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
+from dragoman_documents.memory.pairs import Pair
 
 from dragoman_gateway.reader.documents import DocumentFormat
 from dragoman_gateway.reader.marked import Answer, ReadText, TextForm
@@ -85,7 +86,45 @@ class WriteTexts(msgspec.Struct, tag=True):
     answers: list[list[Answer | None]]
 
 
-Request = Inspect | Open | NextPortion | WritePortion | Join | NextPiece | ReadTexts | WriteTexts
+class OpenPairs(msgspec.Struct, tag=True):
+    """Open a bilingual file; the reply is None."""
+
+    path: str
+    source_language: str | None
+    target_language: str | None
+
+
+class NextPairs(msgspec.Struct, tag=True):
+    """Read the next pairs of the bilingual file; the reply is `SomePairs`."""
+
+
+Request = (
+    Inspect
+    | Open
+    | NextPortion
+    | WritePortion
+    | Join
+    | NextPiece
+    | ReadTexts
+    | WriteTexts
+    | OpenPairs
+    | NextPairs
+)
+
+
+@dataclass(frozen=True)
+class SomePairs:
+    """Some pairs of a bilingual file.
+
+    Attributes:
+        pairs: the pairs; empty: there are no more.
+        languages: source and target language; see `PairFile`.
+        skipped: units so far that have no pair.
+    """
+
+    pairs: list[Pair]
+    languages: tuple[str, str]
+    skipped: int
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from traceback import format_tb
 from typing import Any, BinaryIO
 
 import msgspec
+from dragoman_documents.memory.pair_files import PairFile
+from dragoman_documents.memory.pairs import Pair
 from dragoman_options.refusal import Refusal
 
 from dragoman_gateway.reader.documents import OpenPortion, inspect, pieces_of, portions_of
@@ -28,12 +30,15 @@ from dragoman_gateway.reader.exchange import (
     REQUEST_HEAD,
     Inspect,
     Join,
+    NextPairs,
     NextPiece,
     NextPortion,
     Open,
+    OpenPairs,
     Portion,
     ReadTexts,
     Request,
+    SomePairs,
     Status,
     WritePortion,
     WriteTexts,
@@ -43,6 +48,9 @@ from dragoman_gateway.reader.marked import ReadText, excerpt_of, segments_of, tr
 MEMORY_BYTES = 512 << 20
 """Maximum memory besides what Python and its modules take. 1 MiB of usual HTML in one text takes 60
 MiB, of unclosed tags 300 MiB."""
+_MOST_PAIR_CHARACTERS = 1 << 18
+_CHARACTERS_OF_PAIR = 100
+"""What a pair costs besides its texts, as a number of characters."""
 _FILES = 16
 _NICENESS = 5
 """On a busy machine the gateway itself, and the engine, come first."""
@@ -58,6 +66,7 @@ class _Reader:
         self._portions: Iterator[OpenPortion] = iter(())
         self._unwritten: deque[OpenPortion] = deque()
         self._pieces: Iterator[bytes] = iter(())
+        self._pairs = PairFile(self._file)
 
     def answer(self, request: Request) -> Any:
         """Returns the reply to a request.
@@ -91,6 +100,8 @@ class _Reader:
                 return None
             case NextPiece():
                 return next(self._pieces, None)
+            case OpenPairs() | NextPairs():
+                return self._answer_of_pairs(request)
             case ReadTexts():
                 return [
                     segments_of(excerpt_of(text, request.form, index))
@@ -106,10 +117,29 @@ class _Reader:
                     )
                 ]
 
+    def _answer_of_pairs(self, request: OpenPairs | NextPairs) -> SomePairs | None:
+        if isinstance(request, OpenPairs):
+            self._file.close()
+            self._file = Path(request.path).open("rb")  # noqa: SIM115 - for further requests
+            self._pairs = PairFile(self._file, request.source_language, request.target_language)
+            return None
+        pairs = list(_some(self._pairs.pairs))
+        return SomePairs(pairs, self._pairs.languages, self._pairs.skipped)
+
 
 def _pieces(path: Path, portions: Path) -> Iterator[bytes]:
     with path.open("rb") as file, portions.open("rb") as written:
         yield from pieces_of(file, written)
+
+
+def _some(pairs: Iterator[Pair]) -> Iterator[Pair]:
+    """Yields the next pairs."""
+    characters = 0
+    for pair in pairs:
+        yield pair
+        characters += _CHARACTERS_OF_PAIR + len(pair.source) + len(pair.target)
+        if characters >= _MOST_PAIR_CHARACTERS:
+            return
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:

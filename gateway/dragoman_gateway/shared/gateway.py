@@ -12,6 +12,7 @@ from dragoman_gateway.core.stalls import Stalls
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.glossaries.glossaries import Glossaries
 from dragoman_gateway.jobs.jobs import Jobs
+from dragoman_gateway.memories.memories import Memories
 from dragoman_gateway.shared.metrics import EngineMetrics, Metrics, watch_cache
 from dragoman_gateway.texts.readers import Readers
 from dragoman_gateway.texts.translations import Translations
@@ -25,6 +26,7 @@ class Gateway:
         store: the persistent state.
         access: keys and limits of callers.
         glossaries: glossaries of all callers.
+        memories: translation memories of all callers.
         translations: translation, scoring, language detection and languages.
         stalls: watches the event loop.
         readers: processes that read documents and texts with markup.
@@ -49,7 +51,8 @@ class Gateway:
         self.store = Store(settings.folder)
         self.access = Access(settings, self.store)
         self.glossaries = Glossaries(settings, self.store)
-        self.translations = Translations(settings, self.access, self.glossaries)
+        self.memories = Memories(settings, self.store)
+        self.translations = Translations(settings, self.access, self.glossaries, self.memories)
         watch_cache(self.metrics, self.translations.cache_counts)
         self.metrics.add(EngineMetrics(lambda: self.translations.engine_metrics))
         self.stalls = Stalls()
@@ -83,4 +86,5 @@ class Gateway:
         await self.readers.close()
         await self.translations.close()
         await self.access.close()
+        await self.memories.close()
         self.store.close()

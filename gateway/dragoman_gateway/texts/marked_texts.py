@@ -132,7 +132,10 @@ def check_marked_options(options: Mapping[str, Any], what: str) -> None:
 
 
 async def translate_segments(
-    texts: Sequence[str], markups: Sequence[Markup], ask: Ask[Answer]
+    texts: Sequence[str],
+    markups: Sequence[Markup],
+    ask: Ask[Answer],
+    stored: Sequence[Answer] = (),
 ) -> list[Answer]:
     """Translate segments.
 
@@ -140,13 +143,16 @@ async def translate_segments(
         texts: texts of the segments.
         markups: markup of each segment.
         ask: translates texts.
+        stored: for each segment its translation, or None if it is not known; empty: none is.
 
     Raises:
         InvalidInput: a text is refused.
     """
+    answers = {index: answer for index, answer in enumerate(stored) if answer is not None}
+    others = [index for index in range(len(texts)) if index not in answers]
     # Segments without elements are sent like other texts, so that the cache can be used.
-    marked = [index for index, markup in enumerate(markups) if markup != Markup()]
-    plain = [index for index, markup in enumerate(markups) if markup == Markup()]
+    marked = [index for index in others if markups[index] != Markup()]
+    plain = [index for index in others if markups[index] == Markup()]
 
     async def ask_for(indices: Sequence[int]) -> Sequence[Answer]:
         these = [markups[index] for index in indices] if indices is marked else None
@@ -161,7 +167,6 @@ async def translate_segments(
             tasks = [group.create_task(ask_for(indices)) for indices in parts]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    answers: dict[int, Answer] = {}
     for indices, task in zip(parts, tasks, strict=True):
         answers.update(zip(indices, task.result(), strict=True))
     return [answers[index] for index in range(len(texts))]

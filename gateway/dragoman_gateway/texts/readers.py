@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -40,12 +40,15 @@ from dragoman_gateway.reader.exchange import (
     REQUEST_HEAD,
     Inspect,
     Join,
+    NextPairs,
     NextPiece,
     NextPortion,
     Open,
+    OpenPairs,
     Portion,
     ReadTexts,
     Request,
+    SomePairs,
     Status,
     WritePortion,
     WriteTexts,
@@ -150,6 +153,41 @@ class Readers:
             finally:
                 if not document.is_read:
                     process.is_usable = False
+
+    @asynccontextmanager
+    async def pairs(
+        self, client: str, path: Path, size: int, languages: tuple[str | None, str | None]
+    ) -> AsyncGenerator[Callable[[], Awaitable[SomePairs]], None]:
+        """Open a bilingual file.
+
+        Args:
+            client: who has sent it.
+            path: path of the file.
+            size: its size in bytes.
+            languages: source and target language, if known.
+
+        Yields:
+            A function that reads the next pairs; the last ones are empty.
+        """
+        limit_s = self._limit_s(size)
+        await self._slots.hold_later(client)
+        try:
+            async with self._process() as process:
+                await process.call(OpenPairs(os.fspath(path), *languages), None, limit_s)
+
+                async def read() -> SomePairs:
+                    async with asyncio.timeout(_WALL_FACTOR * limit_s):
+                        pairs: SomePairs = await process.call(NextPairs(), SomePairs, limit_s)
+                        return pairs
+
+                try:
+                    yield read
+                finally:
+                    process.is_usable = False  # it may have the file open
+        except TimeoutError:
+            raise DeadlineExceeded("a part of the file was not read in time") from None
+        finally:
+            self._slots.let_go(client)
 
     async def _call(self, client: str, request: Request, kind: Any, size: int) -> Any:
         limit_s = self._limit_s(size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
 from dragoman_client.transports.engine_transport import EngineTransport
 from dragoman_options.frames import Figure
+from dragoman_options.markup import Markup
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import check, sampled
 
@@ -25,6 +26,7 @@ from dragoman_gateway.core.retries import with_retries
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.glossaries.glossaries import Glossaries
 from dragoman_gateway.glossaries.term_index import TermIndex, Terms
+from dragoman_gateway.memories.memories import Memories
 from dragoman_gateway.texts.cache import Cache, CacheCounts, CacheKeys
 from dragoman_gateway.texts.directions import Direction, Directions
 from dragoman_gateway.texts.flights import Flight, Flights
@@ -57,6 +59,7 @@ class Translations:
         settings: GatewaySettings,
         access: Access,
         glossaries: Glossaries,
+        memories: Memories,
         requests: AsyncTranslator | None = None,
     ) -> None:
         """Prepare connections to the server; the first request opens them.
@@ -65,6 +68,7 @@ class Translations:
             settings: settings with the server's URLs.
             access: admits callers.
             glossaries: glossaries of all callers.
+            memories: translation memories of all callers.
             requests: a connection for everything but streams; None: a new one.
         """
         self._timeout_s = timeout_s = settings.timeout_s
@@ -78,7 +82,7 @@ class Translations:
         self._streams = AsyncTranslator(
             settings.triton_http, timeout_s=timeout_s, transport=self._engine
         )
-        self._access, self._glossaries = access, glossaries
+        self._access, self._glossaries, self._memories = access, glossaries, memories
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
         self._shares_cache = settings.share_cache
         self._merging = Merging(self._send) if self._engine is None else None
@@ -137,7 +141,9 @@ class Translations:
             caller: the sender of the request; it is admitted here, and its characters are counted.
             texts: any number of texts of any length that the server accepts.
             options: options of the option table, by name, and `glossary_ids`: ids of stored
-                glossaries, whose terms that occur in a text are used; earlier ones take precedence.
+                glossaries, whose terms that occur in a text are used; earlier ones take precedence;
+                and `memory_id`: id of a translation memory, whose translations of these texts are
+                used.
             store: whether the answer may come from the cache and be stored in it.
 
         Returns:
@@ -162,7 +168,51 @@ class Translations:
         check_number(texts)
         if not texts:
             return []
-        return await self._in_time(self._translate(caller, texts, options, store))
+        return await self._in_time(self._with_memory(caller, texts, options, store))
+
+    async def stored(
+        self,
+        caller: Caller,
+        texts: Sequence[str],
+        markups: Sequence[Markup],
+        options: Mapping[str, Any],
+    ) -> tuple[list[Translation | None], dict[str, Any]]:
+        """Returns the translations that the memory of a request has, and the other options.
+
+        Args:
+            caller: the sender of the request.
+            texts: texts in the order of their document.
+            markups: markup of each text; empty: none.
+            options: see `translate`.
+        """
+        others = dict(options)
+        memory_id = others.pop("memory_id", None)
+        if memory_id is None:
+            return [None] * len(texts), others
+        _, checked = _read_options(others)
+        return await self._memories.stored(caller, memory_id, texts, markups, checked), others
+
+    async def _with_memory(
+        self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
+    ) -> list[Translation]:
+        """Translate texts, those of them with the request's memory that it has."""
+        if options.get("memory_id") is None:
+            return await self._translate(caller, texts, options, store)
+        markups: Sequence[Markup] = options.get("markup", ())
+        stored, others = await self.stored(caller, texts, markups, options)
+        missing = [index for index, translation in enumerate(stored) if translation is None]
+        if markups:
+            others["markup"] = [markups[index] for index in missing]
+        answers: Iterator[Translation] = iter(())
+        if missing:
+            asked = [texts[index] for index in missing]
+            try:
+                answers = iter(await self._translate(caller, asked, others, store))
+            except InvalidInput as error:
+                if error.text_index is None:
+                    raise
+                raise InvalidInput(*Refusal.of(error).moved(missing[error.text_index])) from error
+        return [next(answers) if one is None else one for one in stored]
 
     async def _translate(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
@@ -265,6 +315,10 @@ class Translations:
             GatewayError: the request failed; raised while iterating.
         """
         async with self._access.admitted(caller, len(text)):
+            stored, options = await self.stored(caller, [text], (), options)
+            if (translation := stored[0]) is not None:
+                yield replace(translation, delta=translation.text)
+                return
             options = await self._with_terms(caller, text, options)
             with client_errors():
                 parts = self._streams.translate_stream(text, **options)

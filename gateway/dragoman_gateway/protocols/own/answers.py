@@ -15,11 +15,13 @@ from msgspec import UNSET
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
 from dragoman_gateway.glossaries.glossaries import Glossary
 from dragoman_gateway.jobs.job import Job
+from dragoman_gateway.memories.memories import StoredMemory
 from dragoman_gateway.protocols.own.shapes import (
     DictionaryAnswer,
     ErrorAnswer,
     GlossaryAnswer,
     JobAnswer,
+    MemoryAnswer,
     ScoredAnswer,
     StreamEvent,
     TranslationAnswer,
@@ -85,6 +87,11 @@ def glossary_answer(glossary: Glossary, request_id: str | None = None) -> Glossa
     """Converts a glossary, without its entries."""
     dictionaries = [answer_of(DictionaryAnswer, dictionary) for dictionary in glossary.dictionaries]
     return answer_of(GlossaryAnswer, glossary, dictionaries=dictionaries, request_id=request_id)
+
+
+def memory_answer(memory: StoredMemory, request_id: str | None = None) -> MemoryAnswer:
+    """Converts a translation memory."""
+    return answer_of(MemoryAnswer, memory, request_id=request_id)
 
 
 def job_answer(job: Job, request_id: str | None = None) -> JobAnswer:

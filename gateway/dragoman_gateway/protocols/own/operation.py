@@ -55,6 +55,7 @@ class Operation:
         parameters: parameters of the path and the query.
         media_types: media types of the answer.
         accepts: media types of the body.
+        file: name and content of the file in code samples of a form.
         needs_key: whether a key is required, if the gateway requires keys.
         reads_body: see `Endpoint`.
         help: details, in Markdown.
@@ -74,6 +75,7 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     media_types: tuple[str, ...] = (JSON,)
     accepts: tuple[str, ...] = (JSON,)
+    file: tuple[str, str] = ("letter.txt", "Good morning.")
     needs_key: bool = True
     reads_body: bool = False
     help: str = ""

@@ -9,6 +9,7 @@ from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
 
 from dragoman_gateway.protocols.own import shapes
 from dragoman_gateway.protocols.own.about import About
+from dragoman_gateway.protocols.own.memory_storing import TMX, Memories
 from dragoman_gateway.protocols.own.operation import EVENTS, FILE, Operation, Parameter
 from dragoman_gateway.protocols.own.storing import CSV, MOST_WAIT_S, TSV, Documents, Glossaries
 from dragoman_gateway.protocols.own.translating import Translating
@@ -16,12 +17,19 @@ from dragoman_gateway.web.endpoints import Handler
 from dragoman_gateway.web.requests import JSON
 
 _GLOSSARY = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+_MEMORY = "8d1f6c1e-2b0e-4a34-9d5a-6f7f0c9a3b21"
 _JOB = "0f3c8e1d5b7a4926a1d8c4e2f6b09753"
 
 _GLOSSARY_ID = Parameter("id", "id of the glossary", _GLOSSARY, {"type": "string"})
 _SOURCE = Parameter("source", "language of the source terms", "en", {"type": "string"})
 _TARGET = Parameter("target", "language of the target terms", "de", {"type": "string"})
 _DIRECTION = (_GLOSSARY_ID, _SOURCE, _TARGET)
+_MEMORY_ID = Parameter("id", "id of the translation memory", _MEMORY, {"type": "string"})
+_TMX_EXAMPLE = (
+    '<tmx version="1.4"><header srclang="en"/><body><tu>'
+    '<tuv xml:lang="en"><seg>Tea time</seg></tuv><tuv xml:lang="de"><seg>Teestunde</seg></tuv>'
+    "</tu></body></tmx>"
+)
 _JOB_ID = Parameter("id", "id of the document", _JOB, {"type": "string"})
 _WAIT = Parameter(
     "wait_s",
@@ -38,6 +46,7 @@ _NOT_WITH_TAGS = ", ".join(f"`{name}`" for name in ("markup", *OPTIONS["markup"]
 def operations(
     translating: Translating,
     glossaries: Glossaries,
+    memories: Memories,
     documents: Documents,
     about: About,
     openapi: Handler,
@@ -50,6 +59,7 @@ def operations(
         *_languages(translating, about),
         *_glossaries(glossaries),
         *_terms(glossaries),
+        *_memories(memories),
         *_documents(documents),
         *_server(about, openapi, reference),
     )
@@ -278,6 +288,87 @@ def _terms(endpoints: Glossaries) -> Sequence[Operation]:
             handle=endpoints.delete_entries,
             status=204,
             parameters=_DIRECTION,
+        ),
+    )
+
+
+def _memories(endpoints: Memories) -> Sequence[Operation]:
+    new = partial(Operation, tag="Translation memories")
+    return (
+        new(
+            "createMemory",
+            "POST",
+            "/memories",
+            summary="Create a translation memory",
+            handle=endpoints.create,
+            request=shapes.MemoryRequest,
+            answer=shapes.MemoryAnswer,
+            status=201,
+            example={"name": "Manuals", "source_language": "en", "target_language": "de"},
+            help="To use it, set its id as `memory_id`.",
+        ),
+        new(
+            "memories",
+            "GET",
+            "/memories",
+            summary="Your translation memories, oldest first",
+            handle=endpoints.all,
+            answer=shapes.MemoriesAnswer,
+        ),
+        new(
+            "memory",
+            "GET",
+            "/memories/{id}",
+            summary="A translation memory",
+            handle=endpoints.get,
+            answer=shapes.MemoryAnswer,
+            parameters=(_MEMORY_ID,),
+        ),
+        new(
+            "importMemory",
+            "POST",
+            "/memories/{id}/import",
+            summary="Add the segments of a file to a translation memory",
+            handle=endpoints.add,
+            request=shapes.ImportFields,
+            answer=shapes.MemoryAnswer,
+            parameters=(_MEMORY_ID,),
+            accepts=("multipart/form-data",),
+            file=("memory.tmx", _TMX_EXAMPLE),
+            example={},
+            reads_body=True,
+            help="A form with a file of TMX, XLIFF, Qt ts or PO in the field `file`. All of its "
+            "segments are added, or none. A segment with the same text and the same neighbours "
+            "gets the new translation.",
+        ),
+        new(
+            "exportMemory",
+            "GET",
+            "/memories/{id}/tmx",
+            summary="A translation memory in TMX 1.4",
+            handle=endpoints.tmx,
+            parameters=(_MEMORY_ID,),
+            media_types=(TMX,),
+        ),
+        new(
+            "searchMemory",
+            "POST",
+            "/memories/{id}/search",
+            summary="Find similar segments",
+            handle=endpoints.search,
+            request=shapes.SearchRequest,
+            answer=shapes.MatchesAnswer,
+            parameters=(_MEMORY_ID,),
+            example={"text": "Tea times", "min_similarity": 75},
+        ),
+        new(
+            "deleteMemory",
+            "DELETE",
+            "/memories/{id}",
+            summary="Delete a translation memory",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_MEMORY_ID,),
         ),
     )
 

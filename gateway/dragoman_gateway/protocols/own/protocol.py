@@ -13,6 +13,7 @@ from starlette.responses import Response
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.protocols.own.about import About
 from dragoman_gateway.protocols.own.callers import PROTOCOL
+from dragoman_gateway.protocols.own.memory_storing import Memories
 from dragoman_gateway.protocols.own.openapi import openapi_document
 from dragoman_gateway.protocols.own.operation import PREFIX
 from dragoman_gateway.protocols.own.operation_table import operations
@@ -44,6 +45,7 @@ class OwnProtocol:
         self._operations = operations(
             Translating(gateway),
             Glossaries(gateway),
+            Memories(gateway),
             Documents(gateway),
             self._about,
             self._openapi,

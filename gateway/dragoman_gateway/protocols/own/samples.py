@@ -11,7 +11,6 @@ from urllib.parse import quote, urlencode
 from dragoman_gateway.protocols.own.operation import EVENTS, FILE, PREFIX, Operation
 from dragoman_gateway.web.requests import JSON, MULTIPART
 
-_DOCUMENT = "letter.txt"
 _KEY = "DRAGOMAN_API_KEY"
 
 
@@ -56,7 +55,7 @@ def _curl(operation: Operation, url: str, key: bool) -> str:
     if key:
         lines.append(f'-H "Authorization: Bearer ${_KEY}"')
     if _is_form(operation):
-        lines.append(f"-F file=@{_DOCUMENT}")
+        lines.append(f"-F file=@{operation.file[0]}")
         lines += [f"-F {shlex.quote(f'{k}={v}')}" for k, v in operation.example.items()]
     elif operation.example is not None:
         lines.append(f"-H 'Content-Type: {JSON}'")
@@ -73,7 +72,7 @@ def _python(operation: Operation, url: str, key: bool) -> str:
     if key:
         arguments.append(f'headers={{"Authorization": f"Bearer {{os.environ[\'{_KEY}\']}}"}}')
     if _is_form(operation):
-        arguments.append(f'files={{"file": open("{_DOCUMENT}", "rb")}}')
+        arguments.append(f'files={{"file": open("{operation.file[0]}", "rb")}}')
         arguments.append(f"data={_json(operation.example)}")
     elif operation.example is not None:
         arguments.append(f"json={_json(operation.example)}")
@@ -106,10 +105,11 @@ def _javascript(operation: Operation, url: str, key: bool) -> str:
         headers.append(f"Authorization: `Bearer ${{process.env.{_KEY}}}`")
     if _is_form(operation):
         before.append("const form = new FormData();")
-        before.append(f'form.append("file", new Blob(["Good morning."]), {json.dumps(_DOCUMENT)});')
+        name, content = map(json.dumps, operation.file)
+        before.append(f'form.append("file", new Blob([{content}]), {name});')
         before += [
-            f"form.append({json.dumps(name)}, {json.dumps(value)});"
-            for name, value in operation.example.items()
+            f"form.append({json.dumps(field)}, {json.dumps(value)});"
+            for field, value in operation.example.items()
         ]
         options.append("body: form")
     elif operation.example is not None:

@@ -26,6 +26,13 @@ _GlossaryIds = Annotated[
     Meta(description="ids of stored glossaries; earlier ones take precedence"),
 ]
 _LEFT = ", ".join(f"`{reason}` ({why})" for reason, why in REASONS.items())
+_MemoryId = Annotated[
+    str,
+    Meta(
+        description="id of a stored translation memory: a text that it has gets its translation "
+        "from there, not from the model"
+    ),
+]
 _Sentence = Annotated[str, Meta(description="a sentence, up to the model's limit for a text")]
 _RequestId = Annotated[str, Meta(description="id of this request, as in the log")]
 
@@ -43,6 +50,7 @@ class TranslateRequest(Struct, kw_only=True):
         ),
     ] = "text"
     glossary_ids: _GlossaryIds | UnsetType = UNSET
+    memory_id: _MemoryId | UnsetType = UNSET
     store: Annotated[
         bool,
         Meta(description="false: the answer does not come from the cache and is not stored in it"),
@@ -61,6 +69,7 @@ class StreamRequest(Struct, kw_only=True):
         ),
     ] = "text"
     glossary_ids: _GlossaryIds | UnsetType = UNSET
+    memory_id: _MemoryId | UnsetType = UNSET
 
 
 class DetectRequest(Struct, kw_only=True):
@@ -292,6 +301,7 @@ class DocumentFields(Struct, kw_only=True):
     titles: Annotated[
         bool, Meta(description="true: translate the title among a document's properties too")
     ] = False
+    memory_id: _MemoryId | UnsetType = UNSET
 
 
 class DictionaryRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -337,6 +347,62 @@ class GlossariesAnswer(Struct):
     """The caller's glossaries, oldest first."""
 
     glossaries: list[GlossaryAnswer]
+    request_id: _RequestId
+
+
+class MemoryRequest(Struct, kw_only=True):
+    """A new translation memory, without segments."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=1024, description="not necessarily unique")]
+    source_language: Language
+    target_language: Language
+
+
+class MemoryAnswer(Struct, kw_only=True):
+    """A translation memory."""
+
+    id: str
+    name: str
+    created: datetime
+    updated: Annotated[datetime, Meta(description="time of the last import")]
+    source_language: str
+    target_language: str
+    segment_count: int
+    size_bytes: int
+    request_id: _RequestId | UnsetType = UNSET
+
+
+class MemoriesAnswer(Struct):
+    """The caller's translation memories, oldest first."""
+
+    memories: list[MemoryAnswer]
+    request_id: _RequestId
+
+
+class ImportFields(Struct, kw_only=True):
+    """A form with a file and nothing else."""
+
+
+class SearchRequest(Struct, kw_only=True):
+    """A text to look up in a translation memory."""
+
+    text: Annotated[str, Meta(description="a text, as a segment of a document")]
+    min_similarity: Annotated[int, Meta(ge=1, le=100, description="in percent")] = 75
+    count: Annotated[int, Meta(ge=1, le=50, description="maximum number of matches")] = 5
+
+
+class MatchAnswer(Struct):
+    """A segment that is similar to a text."""
+
+    source: str
+    target: str
+    similarity: Annotated[int, Meta(description="in percent; 100: the text is equal")]
+
+
+class MatchesAnswer(Struct):
+    """Matches, the best first."""
+
+    matches: list[MatchAnswer]
     request_id: _RequestId
 
 

@@ -227,8 +227,8 @@ class Documents:
             fields["titles"] = read_switch("titles", form["titles"])
         limits = (await self._gateway.translations.info()).limits
         body = read_object(fields, DocumentFields, TRANSLATE, limits)
-        glossary_ids = body.fields.glossary_ids
-        options = body.options | ({"glossary_ids": glossary_ids} if glossary_ids else {})
+        stored = {"glossary_ids": body.fields.glossary_ids, "memory_id": body.fields.memory_id}
+        options = body.options | {name: value for name, value in stored.items() if value}
         return file, body.fields, options
 
 

@@ -72,7 +72,7 @@ class Translating:
         translations = await translate(
             caller,
             _listed(body.fields.text),
-            _with_glossaries(body),
+            _with_stored(body),
             store=body.fields.store,
         )
         return reply(
@@ -197,7 +197,7 @@ class Translating:
     async def _events(
         self, caller: Caller, body: Body[StreamRequest], request: str
     ) -> AsyncGenerator[StreamEvent, None]:
-        parts = self._gateway.translations.stream(caller, body.fields.text, _with_glossaries(body))
+        parts = self._gateway.translations.stream(caller, body.fields.text, _with_stored(body))
         try:
             async for part in parts:
                 yield stream_event(part, request)
@@ -205,10 +205,10 @@ class Translating:
             await parts.aclose()
 
 
-def _with_glossaries(body: Body[TranslateRequest] | Body[StreamRequest]) -> dict[str, Any]:
-    """Returns the options, including the ids of stored glossaries."""
-    ids = body.fields.glossary_ids
-    return body.options | ({"glossary_ids": ids} if ids else {})
+def _with_stored(body: Body[TranslateRequest] | Body[StreamRequest]) -> dict[str, Any]:
+    """Returns the options, including the ids of stored glossaries and of a memory."""
+    stored = {"glossary_ids": body.fields.glossary_ids, "memory_id": body.fields.memory_id}
+    return body.options | {name: value for name, value in stored.items() if value}
 
 
 def _listed(texts: Texts) -> list[str]:

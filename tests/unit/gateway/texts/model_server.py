@@ -21,6 +21,7 @@ from dragoman_gateway.access.access import Access
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.glossaries.glossaries import Glossaries
+from dragoman_gateway.memories.memories import Memories
 from dragoman_gateway.texts.translations import Translations
 from dragoman_options.languages import fold_language, language_fallbacks
 from dragoman_options.markup import Markup, PlacedCodes
@@ -153,7 +154,11 @@ def translations_of(server: ModelServer, **settings: Any) -> Translations:
     given = GatewaySettings(**settings)
     store = Store(None)
     return Translations(
-        given, Access(given, store), Glossaries(given, store), cast(AsyncTranslator, server)
+        given,
+        Access(given, store),
+        Glossaries(given, store),
+        Memories(given, store),
+        cast(AsyncTranslator, server),
     )
 
 

@@ -199,7 +199,7 @@ def test_a_request_can_bypass_the_cache(app: Application) -> None:
         ({"q": "a"}, "did you mean text?"),
         (
             {"text": "a", "x": 1},
-            "unknown field 'x': give format, glossary_ids, store, text, and the",
+            "unknown field 'x': give format, glossary_ids, memory_id, store, text, and the",
         ),
         ({"text": "a", "beam_width": 9}, "beam_width is 9: give 1 to 8"),
         ({"text": "a", "beam_width": "4"}, "beam_width is '4': give a whole number"),
@@ -471,6 +471,79 @@ def test_invalid_documents_are_refused(
     answer = app.call("POST", f"{BASE}/documents", *form(*parts))
     assert answer.status == status
     assert message in error_of(answer)[2]
+
+
+TMX = (
+    '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>Tea <ph/>time</seg>'
+    '</tuv><tuv xml:lang="de"><seg>Zeit <ph/>für Tee</seg></tuv></tu><tu><tuv xml:lang="en"><seg>'
+    'Good morning.</seg></tuv><tuv xml:lang="de"><seg>Moin.</seg></tuv></tu></body></tmx>'
+)
+
+
+def test_translation_memories_are_stored_and_used(app: Application) -> None:
+    body = {"name": "mine", "source_language": "en", "target_language": "de"}
+    made = ask(app, "POST", "/memories", body)
+    assert made.status == 201
+    path = f"/memories/{made.json['id']}"
+    assert made.headers["location"] == BASE + path
+    changed = app.call("POST", f"{BASE}{path}/import", *form(("file", TMX, "a.tmx")))
+    assert (changed.status, changed.json["segment_count"]) == (200, 2)
+    assert ask(app, "GET", path).json["segment_count"] == 2
+    assert made.json["id"] in [m["id"] for m in ask(app, "GET", "/memories").json["memories"]]
+    written = app.send("GET", f"{BASE}{path}/tmx")
+    assert written.headers["content-type"] == "application/x-tmx+xml"
+    assert written.body.count(b"<ph") == 2
+    searched = ask(app, "POST", f"{path}/search", {"text": "Good morning!"}).json["matches"]
+    assert [match["target"] for match in searched] == ["Moin."]
+    assert 75 <= searched[0]["similarity"] < 100
+    for similarity in (0, 101):
+        wrong = {"text": "a", "min_similarity": similarity}
+        assert error_of(ask(app, "POST", f"{path}/search", wrong))[0] == 400
+
+    text = {"text": ["Good morning.", "Good night."], "memory_id": made.json["id"]}
+    for source in ({}, {"source_language": "en"}, {"source_language": "auto"}):
+        body = {**text, **source, "target_language": "de"}
+        translations = ask(app, "POST", "/translate", body).json["translations"]
+        assert [one["text"] for one in translations] == ["Moin.", "<GOOD NIGHT.>"]
+    refused = ask(app, "POST", "/translate", {**text, "target_language": "en"})
+    assert error_of(refused)[0] == 400
+    refused = ask(app, "POST", "/translate", {**text, "return_confidence": True})
+    assert "return_confidence" in error_of(refused)[2]
+    stream = app.send("POST", f"{BASE}/translate/stream", {**text, "text": "Good morning."})
+    assert b"Moin." in stream.body
+
+    sent = form(
+        ("file", "Good morning.\n\nGood night.\n", "letter.txt"),
+        ("target_language", "de", None),
+        ("memory_id", made.json["id"], None),
+    )
+    job = app.call("POST", f"{BASE}/documents", *sent).json["id"]
+    assert ask(app, "GET", f"/documents/{job}?wait_s=20").json["state"] == "done"
+    result = ask(app, "GET", f"/documents/{job}/result")
+    assert result.body == b"Moin.\n\n<GOOD NIGHT.>\n"
+
+    assert ask(app, "DELETE", path).status == 204
+    assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
+    assert error_of(ask(app, "POST", "/translate", text))[:2] == (404, "not_found")
+    assert error_of(app.call("POST", f"{BASE}/documents", *sent))[:2] == (404, "not_found")
+
+
+def test_files_that_are_no_memory_are_refused(app: Application) -> None:
+    body = {"name": "mine", "source_language": "en", "target_language": "de"}
+    path = f"{BASE}/memories/{ask(app, 'POST', '/memories', body).json['id']}/import"
+    for content, message in (
+        ("<tmx", "line 1"),
+        ("Good morning.", "line 1"),
+        (TMX.replace('"de"', '"fr"'), "no translations from en to de"),
+        ('<!DOCTYPE tmx [<!ENTITY a SYSTEM "file:///etc/passwd">]><tmx/>', "in another file"),
+    ):
+        status, _, text = error_of(app.call("POST", path, *form(("file", content, "a.tmx"))))
+        assert (status, message in text) == (400, True), text
+    for parts in ((), (("file", "a", None),), (("file", TMX, "a.tmx"), ("more", "b", None))):
+        assert error_of(app.call("POST", path, *form(*parts)))[0] == 400
+    assert error_of(app.send("POST", path, {}))[0] == 415
+    body["target_language"] = "xx"
+    assert error_of(ask(app, "POST", "/memories", body))[0] == 400
 
 
 @pytest.mark.parametrize("seconds", ["x", "-1", "61", "nan", "inf"])

@@ -1,0 +1,225 @@
+"""Translation memories stored by the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dragoman_documents.memory.pairs import Pair
+from dragoman_gateway.core.caller import ANONYMOUS, Caller
+from dragoman_gateway.core.errors import (
+    InvalidInput,
+    KeyMissing,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+)
+from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.store import Store
+from dragoman_gateway.memories.memories import Memories, ReadPairs
+
+ANNA, BERT = Caller("anna", "anna"), Caller("bert", "bert")
+EN_DE = ("en", "de")
+
+
+def run(
+    work: Callable[[Memories], Awaitable[None]], folder: Path | None = None, **given: Any
+) -> None:
+    async def main() -> None:
+        store = Store(folder)
+        memories = Memories(GatewaySettings(folder=folder, **given), store)
+        try:
+            await work(memories)
+        finally:
+            await memories.close()
+            store.close()
+
+    asyncio.run(main())
+
+
+def reading(*pairs: Pair, at_once: int = 2) -> ReadPairs:
+    """A function that reads pairs, a few at once."""
+    parts = [pairs[begin : begin + at_once] for begin in range(0, len(pairs), at_once)]
+
+    async def read() -> Sequence[Pair]:
+        return parts.pop(0) if parts else ()
+
+    return read
+
+
+def numbered(count: int) -> list[Pair]:
+    return [Pair(f"Text number {number}.", f"Text Nummer {number}.") for number in range(count)]
+
+
+def test_a_memory_is_stored(tmp_path: Path) -> None:
+    async def write(of: Memories) -> None:
+        made = await of.create(ANNA, " mine ", EN_DE)
+        assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
+        assert (made.name, made.segment_count, made.source_language) == ("mine", 0, "en")
+        changed = await of.add(ANNA, made.id, reading(*numbered(7)))
+        assert changed.segment_count == 7
+        assert changed.size_bytes > 0
+        assert changed.updated >= made.created
+        assert (await of.add(ANNA, made.id, reading(*numbered(7)))).segment_count == 7
+
+    async def read(of: Memories) -> None:
+        (stored,) = await of.all(ANNA)
+        assert await of.get(ANNA, stored.id.upper()) == stored
+        (best, *_) = await of.search(ANNA, stored.id, "Text  number 5.", 75, 3)
+        assert (best.pair.target, best.similarity) == ("Text Nummer 5.", 100)
+        content = b"".join([part async for part in await of.tmx(ANNA, stored.id)])
+        assert content.count(b"<tu>") == 7
+        await of.delete(ANNA, stored.id)
+        assert await of.all(ANNA) == []
+
+    run(write, tmp_path)
+    assert len(list((tmp_path / "memories").iterdir())) == 1
+    run(read, tmp_path)
+    assert list((tmp_path / "memories").iterdir()) == []
+
+
+def test_texts_take_their_translations_from_it() -> None:
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        await of.add(ANNA, memory.id, reading(*numbered(3)))
+        texts = ["Text number 1.", "Another.", " Text number 2.\n"]
+        stored = await of.stored(ANNA, memory.id, texts, (), {"target_language": "de-AT"})
+        written = [None if translation is None else translation.text for translation in stored]
+        assert written == ["Text Nummer 1.", None, " Text Nummer 2.\n"]
+        for options, message in (
+            ({"target_language": "fr"}, "from en to de, but target_language is 'fr'"),
+            ({"source_language": "de"}, "source_language is 'de'"),
+            ({"prefix": ["Ein"]}, "memory_id: not with prefix"),
+            ({"return_scores": True}, "memory_id: not with return_scores"),
+        ):
+            with pytest.raises(InvalidInput, match=message):
+                await of.stored(ANNA, memory.id, texts, (), options)
+
+    run(work)
+
+
+def test_pages_and_parts_of_texts() -> None:
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        await of.add(ANNA, memory.id, reading(*numbered(25)))
+        seen: list[str] = []
+        after: int | None = 0
+        while after is not None:
+            page, after = await of.page(ANNA, memory.id, after, 10, "", has_case=False)
+            seen += [pair.source for _, pair in page]
+        assert seen == [pair.source for pair in numbered(25)]
+        for part, has_case, count in (
+            ("NUMMER 1", False, 11),
+            ("NUMMER 1", True, 0),
+            ("number 2", True, 6),
+        ):
+            page, _ = await of.page(ANNA, memory.id, 0, 100, part, has_case)
+            assert len(page) == count
+
+    run(work)
+
+
+def test_other_callers_do_not_see_a_memory() -> None:
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        for caller in (BERT, ANONYMOUS):
+            assert await of.all(caller) == []
+            for call in (
+                of.get(caller, memory.id),
+                of.add(caller, memory.id, reading(*numbered(1))),
+                of.tmx(caller, memory.id),
+                of.search(caller, memory.id, "a", 75, 5),
+                of.page(caller, memory.id, 0, 1, "", has_case=False),
+                of.stored(caller, memory.id, ["a"], (), {}),
+                of.delete(caller, memory.id),
+            ):
+                with pytest.raises(NotFound, match="there is no translation memory"):
+                    await call
+        stranger = Caller("stranger", is_stranger=True)
+        with pytest.raises(KeyMissing, match="stored translation memories need a key"):
+            await of.create(stranger, "a", EN_DE)
+        assert (await of.get(ANNA, memory.id)).name == "a"
+
+    run(work)
+
+
+def test_limits_of_a_caller_and_of_all() -> None:
+    async def number(of: Memories) -> None:
+        for name in ("a", "b"):
+            await of.create(ANNA, name, EN_DE)
+        with pytest.raises(TooManyRequests, match="there are 2 translation memories already"):
+            await of.create(ANNA, "c", EN_DE)
+        await of.create(BERT, "a", EN_DE)
+
+    async def segments(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        with pytest.raises(TooLarge, match="11 segments, more than 10"):
+            await of.add(ANNA, memory.id, reading(*numbered(11)))
+        assert (await of.get(ANNA, memory.id)).segment_count == 0
+        assert await of.search(ANNA, memory.id, "Text number 1.", 75, 5) == []
+        assert (await of.add(ANNA, memory.id, reading(*numbered(10)))).segment_count == 10
+
+    async def size(of: Memories) -> None:
+        first, second = [await of.create(ANNA, name, EN_DE) for name in "ab"]
+        await of.add(ANNA, first.id, reading(*numbered(10)))
+        with pytest.raises(TooLarge, match="bytes, more than"):
+            await of.add(ANNA, second.id, reading(*numbered(2000)))
+        with pytest.raises(TooLarge, match="bytes, more than"):
+            await of.add(ANNA, first.id, reading(*numbered(2000)))
+        other = await of.create(BERT, "a", EN_DE)
+        assert (await of.add(BERT, other.id, reading(*numbered(20)))).segment_count == 20
+
+    run(number, memories_per_owner=2)
+    run(segments, memory_segments=10)
+    run(size, memory_bytes_per_owner=200_000)
+
+
+def test_a_file_that_ends_in_an_error_changes_nothing() -> None:
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        read = reading(*numbered(4))
+
+        async def damaged() -> Sequence[Pair]:
+            if pairs := await read():
+                return pairs
+            raise InvalidInput("line 9: damaged")
+
+        with pytest.raises(InvalidInput, match="line 9: damaged"):
+            await of.add(ANNA, memory.id, damaged)
+        with pytest.raises(InvalidInput, match="has no translations from en to de"):
+            await of.add(ANNA, memory.id, reading())
+        assert await of.search(ANNA, memory.id, "Text number 1.", 75, 5) == []
+        for name in ("", " ", "x" * 1025):
+            with pytest.raises(InvalidInput, match="name: give 1 to 1024 characters"):
+                await of.create(ANNA, name, EN_DE)
+
+    run(work)
+
+
+def test_a_memory_is_read_while_it_grows() -> None:
+    """A long import does not hold up other requests."""
+
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        await of.add(ANNA, memory.id, reading(*numbered(3)))
+        goes_on, begun = asyncio.Event(), asyncio.Event()
+        read = reading(Pair("One more.", "Noch einer."), at_once=1)
+
+        async def slow() -> Sequence[Pair]:
+            begun.set()
+            pairs = await read()
+            if not pairs:
+                await goes_on.wait()
+            return pairs
+
+        adding = asyncio.create_task(of.add(ANNA, memory.id, slow))
+        await begun.wait()
+        assert (await of.search(ANNA, memory.id, "Text number 1.", 100, 1))[0].similarity == 100
+        goes_on.set()
+        assert (await adding).segment_count == 4
+
+    run(work)
