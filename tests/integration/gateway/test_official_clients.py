@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,6 @@ import deepl
 import pytest
 from deepl.api_data import (
     MultilingualGlossaryDictionaryEntries,
-    TranslationMemoryJob,
-    TranslationMemoryJobResult,
 )
 from deepl.util import convert_tsv_to_dict
 from libretranslatepy import LibreTranslateAPI
@@ -121,7 +120,7 @@ def translate_text(client: Client, _: Path) -> None:
         ({"formality": "more"}, "Target language 'DE' doesn't support formality."),
         ({"style_rule": _UNKNOWN}, "style_id: style rules are not offered"),
         ({"custom_instructions": ["be brief"]}, "custom_instructions: a translation model"),
-        ({"translation_memory": _UNKNOWN}, "translation_memory_id: translation memories"),
+        ({"translation_memory": _UNKNOWN, "source_lang": "EN"}, "there is no translation memory"),
         ({"glossary": _UNKNOWN, "source_lang": "EN"}, "there is no glossary"),
     ):
         with pytest.raises(deepl.DeepLException, match=re.escape(message)):
@@ -383,18 +382,117 @@ def server_url(client: Client, _: Path) -> None:
     assert client.server_url.startswith("http://127.0.0.1:")
 
 
-def exported_memory(client: Client) -> Any:
-    """The job of an export that does not exist."""
-    url = f"{client.server_url}/v3/translation_memories/{_UNKNOWN}/file"
-    result = TranslationMemoryJobResult("completed", download_url=url)
-    return TranslationMemoryJob(_UNKNOWN, "export", [result])
-
-
 def memory_file(folder: Path) -> Path:
-    """The parts of a translation memory that matter."""
+    """A translation memory with one segment."""
     path = folder / "a.tmx"
-    path.write_text("<tmx/>")
+    path.write_text(
+        '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>Good evening.'
+        '</seg></tuv><tuv xml:lang="de"><seg>Schönen Abend.</seg></tuv></tu></body></tmx>',
+        encoding="utf-8",
+    )
     return path
+
+
+def imported_memory(client: Client, folder: Path) -> Any:
+    """The job of an import that is complete."""
+    file = memory_file(folder)
+    created = client.create_translation_memory_import(file.name, file.stat().st_size)
+    client.upload_translation_memory_file(created, file.read_bytes())
+    deadline_s = time.monotonic() + 30
+    job = client.get_translation_memory_job(created.job_id)
+    while not job.done and time.monotonic() < deadline_s:
+        job = client.get_translation_memory_job(job)
+    assert job.result.status == "completed", job.result.error_message
+    return job
+
+
+def memory_of(client: Client, folder: Path) -> str:
+    """The id of an imported memory."""
+    memory_id: str = imported_memory(client, folder).result.translation_memory_id
+    return memory_id
+
+
+def create_translation_memory_import(client: Client, folder: Path) -> None:
+    memory_of(client, folder)
+    with pytest.raises(deepl.DeepLException, match="content_length: give 1 to"):
+        client.create_translation_memory_import("a.tmx", 1 << 40)
+
+
+def upload_translation_memory_file(client: Client, folder: Path) -> None:
+    content = memory_file(folder).read_bytes()
+    url = f"{client.server_url}/v3/translation_memories/files/{_UNKNOWN}"
+    with pytest.raises(deepl.DeepLException, match="404"):
+        client.upload_translation_memory_file(url, content)
+
+
+def import_translation_memory_from_filepath(client: Client, folder: Path) -> None:
+    job = client.import_translation_memory_from_filepath(memory_file(folder), display_name="mine")
+    assert client.get_translation_memory(job.result.translation_memory_id).name == "mine"
+
+
+def wait_until_translation_memory_job_done(client: Client, folder: Path) -> None:
+    job = client.wait_until_translation_memory_job_done(imported_memory(client, folder))
+    assert job.ok
+
+
+def get_translation_memory_job(client: Client, folder: Path) -> None:
+    job = client.get_translation_memory_job(imported_memory(client, folder))
+    assert (job.operation, job.display_name) == ("import", "a.tmx")
+    with pytest.raises(deepl.DeepLException, match="there is no job"):
+        client.get_translation_memory_job(_UNKNOWN)
+
+
+def list_translation_memories(client: Client, folder: Path) -> None:
+    memory_id = memory_of(client, folder)
+    listed: list[str] = []
+    while memory_id not in listed:
+        page = client.list_translation_memories(page=len(listed) // 25, page_size=25)
+        listed += [memory.translation_memory_id for memory in page]
+        assert page
+
+
+def get_translation_memory(client: Client, folder: Path) -> None:
+    memory = client.get_translation_memory(memory_of(client, folder))
+    assert (memory.source_language, memory.target_languages) == ("en", ["de"])
+    assert memory.segment_count == 1
+    assert memory.creation_time is not None
+    translation = client.translate_text(
+        "Good evening.", source_lang="EN", target_lang="DE", translation_memory=memory
+    )
+    assert translation.text == "Schönen Abend."
+
+
+def list_translation_memory_segments(client: Client, folder: Path) -> None:
+    memory_id = memory_of(client, folder)
+    (segment,) = client.list_translation_memory_segments(memory_id, filter_text="abend")
+    assert segment.targets[0].target_text == "Schönen Abend."
+    assert not list(client.list_translation_memory_segments(memory_id, filter_text="x y"))
+
+
+def delete_translation_memory(client: Client, folder: Path) -> None:
+    memory_id = memory_of(client, folder)
+    client.delete_translation_memory(memory_id)
+    with pytest.raises(deepl.DeepLException, match="there is no translation memory"):
+        client.get_translation_memory(memory_id)
+
+
+def create_translation_memory_export(client: Client, folder: Path) -> None:
+    export = client.create_translation_memory_export(memory_of(client, folder))
+    assert client.get_translation_memory_job(export.job_id).result.download_url
+
+
+def download_translation_memory_export(client: Client, folder: Path) -> None:
+    export = client.create_translation_memory_export(memory_of(client, folder))
+    output = io.BytesIO()
+    job = client.get_translation_memory_job(export.job_id)
+    client.download_translation_memory_export(job, output, chunk_size=8192)
+    assert "Schönen Abend." in output.getvalue().decode()
+
+
+def export_translation_memory_to_filepath(client: Client, folder: Path) -> None:
+    path = folder / "b.tmx"
+    client.export_translation_memory_to_filepath(memory_of(client, folder), path)
+    assert "Good evening." in path.read_text(encoding="utf-8")
 
 
 DEEPL_CALLS: dict[str, Call] = {
@@ -413,7 +511,12 @@ DEEPL_CALLS: dict[str, Call] = {
         *(delete_multilingual_glossary, delete_multilingual_glossary_dictionary),
         *(translate_document, translate_document_from_filepath, translate_document_upload),
         *(translate_document_get_status, translate_document_wait_until_done),
-        translate_document_download,
+        *(translate_document_download, create_translation_memory_import),
+        *(upload_translation_memory_file, import_translation_memory_from_filepath),
+        *(wait_until_translation_memory_job_done, get_translation_memory_job),
+        *(list_translation_memories, get_translation_memory, list_translation_memory_segments),
+        *(delete_translation_memory, create_translation_memory_export),
+        *(download_translation_memory_export, export_translation_memory_to_filepath),
     )
 }
 REFUSED_CALLS: dict[str, Call] = {
@@ -439,28 +542,6 @@ REFUSED_CALLS: dict[str, Call] = {
     "delete_style_rule_custom_instruction": lambda it, _: it.delete_style_rule_custom_instruction(
         _UNKNOWN, "a"
     ),
-    "list_translation_memories": lambda it, _: it.list_translation_memories(page=0),
-    "get_translation_memory": lambda it, _: it.get_translation_memory(_UNKNOWN),
-    "list_translation_memory_segments": lambda it, _: it.list_translation_memory_segments(_UNKNOWN),
-    "delete_translation_memory": lambda it, _: it.delete_translation_memory(_UNKNOWN),
-    "create_translation_memory_import": lambda it, _: it.create_translation_memory_import("a", 1),
-    "upload_translation_memory_file": lambda it, _: it.upload_translation_memory_file(
-        f"{it.server_url}/v3/translation_memories/{_UNKNOWN}/file", b"<tmx/>"
-    ),
-    "create_translation_memory_export": lambda it, _: it.create_translation_memory_export(_UNKNOWN),
-    "get_translation_memory_job": lambda it, _: it.get_translation_memory_job(_UNKNOWN),
-    "wait_until_translation_memory_job_done": lambda it, _: (
-        it.wait_until_translation_memory_job_done(_UNKNOWN)
-    ),
-    "download_translation_memory_export": lambda it, _: it.download_translation_memory_export(
-        exported_memory(it), io.BytesIO()
-    ),
-    "import_translation_memory_from_filepath": lambda it, folder: (
-        it.import_translation_memory_from_filepath(memory_file(folder))
-    ),
-    "export_translation_memory_to_filepath": lambda it, folder: (
-        it.export_translation_memory_to_filepath(_UNKNOWN, folder / "b.tmx")
-    ),
 }
 
 
@@ -481,9 +562,6 @@ def test_a_call_of_deepls_client(call: str, client: Client, tmp_path: Path) -> N
 def test_an_unsupported_call_is_refused_by_name(call: str, client: Client, tmp_path: Path) -> None:
     with pytest.raises(deepl.DeepLException) as refused:
         REFUSED_CALLS[call](client, tmp_path)
-    if call == "download_translation_memory_export":  # it does not show the message
-        assert refused.value.http_status_code == 404
-        return
     named = str(refused.value).partition("Not offered here: ")[2].partition(":")[0]
     assert table()["deepl"][call].removeprefix("refused: ") in named
 

@@ -27,9 +27,9 @@ _MODEL_TYPES = (_FAST, _GOOD, "prefer_quality_optimized")
 _MOST_GLOSSARIES = 5
 _NOT_OFFERED = {
     "style_id": "style rules are not offered",
-    "translation_memory_id": "translation memories are not offered",
     "custom_instructions": "a translation model does not support instructions",
 }
+_PERCENT = 100
 _VERSIONS = ("v1", "v2")
 
 
@@ -38,7 +38,7 @@ class TextOptions:
     """The options of a translation.
 
     Attributes:
-        options: options of the server, and `glossary_ids`.
+        options: options of the server, and `glossary_ids` and `memory_id`.
         split: "1": a line break ends a sentence; "nonewlines": it does not; "0": each text is one
             sentence.
         model_type_used: the model type for the answer; None: not requested.
@@ -70,6 +70,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
     options: dict[str, Any] = {}
     if glossaries := glossary_ids(fields):
         options["glossary_ids"] = glossaries
+    options |= memory_of(fields)
     used = None
     if (model_type := fields.text("model_type")) is not None:
         if model_type not in _MODEL_TYPES:
@@ -133,6 +134,23 @@ def glossary_ids(fields: Fields) -> list[str]:
     if len(several) > _MOST_GLOSSARIES:
         raise InvalidInput(f"glossary_ids has {len(several)} ids: give at most {_MOST_GLOSSARIES}")
     return several or ([single] if single else [])
+
+
+def memory_of(fields: Fields) -> dict[str, str]:
+    """Read the id of a request's translation memory, as an option.
+
+    Only equal segments of a memory are used, so that each threshold has the same effect.
+
+    Raises:
+        InvalidInput: the threshold is not a percentage, or given without a memory.
+    """
+    memory, least = fields.text("translation_memory_id"), "translation_memory_threshold"
+    threshold = fields.whole_number(least)
+    if threshold is not None and not 0 <= threshold <= _PERCENT:
+        raise InvalidInput(f"{least}: give 0 to {_PERCENT}")
+    if threshold is not None and not memory:
+        raise InvalidInput(f"{least} requires translation_memory_id")
+    return {"memory_id": memory} if memory else {}
 
 
 def needed(fields: Fields, name: str) -> str:

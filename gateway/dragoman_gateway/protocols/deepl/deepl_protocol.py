@@ -24,6 +24,7 @@ from dragoman_gateway.core.errors import (
     UnknownFormat,
 )
 from dragoman_gateway.protocols.deepl import deepl_languages as codes
+from dragoman_gateway.protocols.deepl.deepl_memories import FILES, Memories
 from dragoman_gateway.protocols.deepl.deepl_options import (
     needed,
     text_options,
@@ -58,7 +59,6 @@ _NOT_OFFERED = {
     "/v2/admin": "administration of keys: use `dragoman keys`",
     "/v2/write": "rephrasing and correction: a translation model cannot do this",
     "/v3/style_rules": "style rules: a translation model does not support them",
-    "/v3/translation_memories": "translation memories",
     "/v3/voice": "speech",
 }
 
@@ -73,6 +73,8 @@ class DeepLProtocol:
         """Make the endpoints."""
         self._gateway = gateway
         glossaries, documents = Glossaries(gateway), Documents(gateway)
+        self._memories = memories = Memories(gateway, _key_of_request)
+        memory = "/v3/translation_memories"
         glossary = "/glossaries/{glossary_id}"
         self.endpoints = (
             self._endpoint("POST", "/v2/translate", self._translate),
@@ -97,6 +99,15 @@ class DeepLProtocol:
             self._endpoint("GET", f"/v3{glossary}/entries", glossaries.entries),
             self._endpoint("PUT", f"/v3{glossary}/dictionaries", glossaries.put_dictionary),
             self._endpoint("DELETE", f"/v3{glossary}/dictionaries", glossaries.delete_dictionary),
+            self._endpoint("GET", memory, memories.all),
+            self._endpoint("POST", f"{memory}/import", memories.begin_import),
+            self._endpoint("GET", f"{memory}/jobs/{{job_id}}", memories.job),
+            self._file_endpoint("PUT", memories.upload, reads_body=True),
+            self._file_endpoint("GET", memories.download),
+            self._endpoint("GET", f"{memory}/{{memory_id}}", memories.get),
+            self._endpoint("DELETE", f"{memory}/{{memory_id}}", memories.delete),
+            self._endpoint("GET", f"{memory}/{{memory_id}}/segments", memories.segments),
+            self._endpoint("POST", f"{memory}/{{memory_id}}/export", memories.begin_export),
             self._endpoint("POST", "/v2/document", documents.upload, reads_body=True),
             self._endpoint("POST", "/v2/document/{document_id}", documents.status),
             self._endpoint("POST", "/v2/document/{document_id}/result", documents.result),
@@ -108,7 +119,8 @@ class DeepLProtocol:
 
     def key_of(self, request: GatewayRequest) -> str | None:
         """See `ProtocolPackage`."""
-        return _key_of_header(request) or _bare(request.query_params.get("auth_key"))
+        path = request.scope["path"]
+        return self._memories.key_of_file(path) or _key_of_request(request)
 
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
@@ -138,7 +150,9 @@ class DeepLProtocol:
             if caller is None:
                 key = _bare(fields.text("auth_key"))
                 caller = await identify(access, request, key, self.name)
-            if "/glossaries" in path:  # a request without characters
+            if (
+                "/glossaries" in path or "/translation_memories" in path
+            ):  # a request without characters
                 async with access.admitted(caller, 0):
                     response = await answer(request, fields, caller)
             else:
@@ -147,6 +161,20 @@ class DeepLProtocol:
             return response
 
         return Endpoint(method, path, handle, reads_body)
+
+    def _file_endpoint(
+        self,
+        method: str,
+        answer: Callable[[GatewayRequest, Caller], Awaitable[Response]],
+        reads_body: bool = False,
+    ) -> Endpoint:
+        """Returns an endpoint for files of memories; their URLs have a secret in place of a key."""
+
+        async def handle(request: GatewayRequest) -> Response:
+            caller = await identify(self._gateway.access, request, self.key_of(request), self.name)
+            return await answer(request, caller)
+
+        return Endpoint(method, f"{FILES}{{secret}}", handle, reads_body)
 
     async def _served(self) -> Languages:
         return await self._gateway.translations.languages()
@@ -244,6 +272,11 @@ class DeepLProtocol:
                 "end_time": _time(usage.end),
             }
         )
+
+
+def _key_of_request(request: GatewayRequest) -> str | None:
+    """Returns the key in the headers or the query."""
+    return _key_of_header(request) or _bare(request.query_params.get("auth_key"))
 
 
 def _key_of_header(request: GatewayRequest) -> str | None:

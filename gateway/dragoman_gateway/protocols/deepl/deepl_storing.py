@@ -17,6 +17,7 @@ from dragoman_gateway.protocols.deepl import deepl_documents as documents
 from dragoman_gateway.protocols.deepl import deepl_glossaries as glossaries
 from dragoman_gateway.protocols.deepl.deepl_options import (
     glossary_ids,
+    memory_of,
     needed,
     refuse_what_is_not_offered,
     translation_direction,
@@ -224,6 +225,7 @@ class Documents:
         }
         if glossary := glossary_ids(fields):
             options["glossary_ids"] = glossary
+        options |= memory_of(fields)
         answering = late_answer(self._submit(caller, name, file, options))
         return await while_connected(request.receive, answering)
 
