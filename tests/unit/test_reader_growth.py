@@ -21,6 +21,8 @@ from dragoman_client.files.file_formats import READABLE, Reading, format_of, ope
 from dragoman_client.files.glossary_files import parse_glossary
 from dragoman_documents.html.html_reader import HtmlReader
 from dragoman_documents.localisation.table_reader import TableReader
+from dragoman_documents.memory.pair_files import PairFile, write_tmx
+from dragoman_documents.memory.pairs import Pair, normalized
 from dragoman_documents.office.formulas import Quoted
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_documents.office.run_profiles import WORD
@@ -39,6 +41,7 @@ from dragoman_gateway.texts.segmentation import split
 from dragoman_gateway.web.body_encodings import UTF_8, encoding_of
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.requests import _form_pairs
+from dragoman_options.markup import Code
 from dragoman_serving.fidelity.literals import known_literals, tag_spans
 from dragoman_serving.fidelity.messages import syntax_spans
 from dragoman_serving.fidelity.numbers import difference
@@ -111,6 +114,9 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "format": lambda text: format_of("a.txt", text.encode()),
     "form": lambda text: _form_pairs(text.encode(), "utf-8"),
     **{f"glossary {form}": partial(parse_glossary, form=form) for form in ("csv", "tsv", "json")},
+    "normalized text": lambda text: normalized(text, (Code(0, len(text)), Code(0, 0, 0))),
+    "pairs of PO": lambda text: list(PairFile(io.BytesIO(text.encode())).pairs),
+    "TMX": lambda text: list(write_tmx([Pair(text, text)], ("en", "de"))),
     "index of a glossary": lambda text: TermIndex({text[:at]: "a" for at in (9, 99, 999, 4999)}),
     "terms of the engine": _GLOSSARY.of,
     "phrases": lambda text: read_phrases([text]),
@@ -279,6 +285,25 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "strings value": ('"a" = "b %s";', ["a", "a ", "\\n", '\\"', "\\"]),
     "csv": ("a,b,c\n%s", ["a b,", "a b\n", '"a ""b""",', '"', '""', ",", " ", "\r"]),
     "csv head": ("a,%s", ["a,", "a", '"a",', ";"]),
+    "pairs of a unit": (
+        "<tmx><header srclang='en'/><body><tu>%s<tuv xml:lang='en'><seg>Hi</seg></tuv></tu></body>"
+        "</tmx>",
+        ["<tuv xml:lang='de'><seg>x</seg></tuv>", "<tuv><seg/></tuv>", "<note>x</note>", "<a>"],
+    ),
+    "pairs of texts": (
+        "<tmx><header srclang='en'/><body><tu><tuv xml:lang='de'><seg>Hi</seg></tuv>"
+        "<tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body></tmx>",
+        [*_IN_TAGS, "<bpt i='1'/>x", "<ept i='1'/>x", "<hi>x</hi>", "<hi>"],
+    ),
+    "terms of tbx": (
+        "<?xml version='1.0'?><martif>%s</martif>",
+        [
+            "<termEntry><langSet xml:lang='en'><term>a</term></langSet></termEntry>",
+            "<langSet xml:lang='en'><term>a</term></langSet>",
+            "<term>",
+            "a ",
+        ],
+    ),
     "tmx": (
         "<tmx><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body>"
         "</tmx>",
@@ -318,6 +343,12 @@ def _read_markup(name: str, document: str) -> None:
             excerpt = read_text(document, RunReader(WORD))
             texts = (segment.text.swapcase() for segment in excerpt.segments)
             excerpt.written([Translation(text, 0, "stop") for text in texts])
+        elif name.startswith("pairs"):
+            list(PairFile(io.BytesIO(document.encode()), "en", "de").pairs)
+            return
+        elif name.startswith("terms"):
+            parse_glossary(document, "tbx")
+            return
         elif name == "fragment":
             excerpt = read_text(document, XmlReader(GENERIC, encoding="utf-8", is_fragment=True))
         else:
