@@ -112,7 +112,8 @@ def test_an_import_above_the_limit_changes_nothing(memory: Memory) -> None:
     with pytest.raises(ValueError, match="more than 3"):
         memory.add([Pair(f"Text {number}.", "x") for number in range(3)], most=3)
     assert len(memory) == 1
-    assert memory.similar("Text 1.", least=1) != []
+    assert memory.similar("Text 1.", least=1) == []
+    assert memory.similar("One text!") != []
     assert memory.add([Pair("Two.", "Zwei."), Pair("Three.", "Drei.")], most=3) == 2
 
 

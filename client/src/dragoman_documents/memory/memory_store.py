@@ -1,9 +1,9 @@
 """A translation memory in a SQLite file: pairs of one direction, in the order of their files.
 
 A text is found again by the hash of its words and codes, first with its neighbours. Similar texts
-are found by an index of trigrams: of those of a text the rarest are looked up, as many as have a
-bounded number of entries together, and the texts that share most of them are compared with it. No
-lookup reads the whole memory.
+are found by a full-text index of short runs of characters: of those of a text the rarest are looked
+up, as many as have a bounded number of entries together, and the texts that share most of them are
+compared with it. No lookup reads the whole memory.
 """
 
 from __future__ import annotations
@@ -30,10 +30,20 @@ _APPLICATION: Final = 0x44724D65
 """Marks a SQLite file as a memory, in `application_id`."""
 _MOST_SIMILAR_CHARACTERS: Final = 2000
 """Longer texts are found only if they are equal: comparing takes quadratic time."""
-_MOST_ENTRIES: Final = 20_000
-"""Entries of the trigram index that a lookup reads; those of the rarest trigrams."""
+_MOST_ENTRIES: Final = 5000
+"""Entries of the index that a lookup reads; those of the rarest runs."""
 _MOST_COMPARED: Final = 100
-_GRAM: Final = 3
+_GRAM: Final = 5
+"""Length of a run. Runs of three are too frequent in a large memory."""
+_SHORT_GRAM: Final = 2
+"""The same where a character is a syllable or a word."""
+_LEAST_COUNT: Final = 32
+"""Rarer runs are not counted: most are."""
+_TOKEN: Final = {
+    **{code: 0xE000 + code for code in range(128) if not chr(code).isalnum()},
+    ord(" "): "\u00b7",
+}
+"""Makes a run a token of the index, which would split it at a mark or a space."""
 _TABLES: Final = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     # `key`, `before` and `after` are `key_of` of the text and its neighbours; `codes` is JSON.
@@ -50,7 +60,7 @@ _TABLES: Final = (
     "CREATE INDEX segments_by_key ON segments (key)",
     """CREATE VIRTUAL TABLE grams USING fts5 (
         source, content = '', columnsize = 0, detail = 'none',
-        tokenize = 'trigram case_sensitive 1'
+        tokenize = 'ascii'
     )""",
     "CREATE VIRTUAL TABLE gram_entries USING fts5vocab (grams, instance)",
     "CREATE VIRTUAL TABLE gram_totals USING fts5vocab (grams, row)",
@@ -64,6 +74,7 @@ _LAST: Final = f"{_EQUAL} ORDER BY id DESC LIMIT 1"
 _FOLLOWING: Final = (
     "SELECT id, source, target, codes FROM segments WHERE id > ? ORDER BY id LIMIT ?"
 )
+_COUNT: Final = "INSERT INTO gram_counts SELECT term, doc FROM gram_totals WHERE doc >= ?"
 _COUNTS: Final = (
     "SELECT number, gram FROM gram_counts WHERE gram IN (SELECT value FROM json_each(?))"
 )
@@ -202,7 +213,7 @@ class Memory:
             if most is not None and total > most:
                 raise ValueError(f"the memory would have {total:,} segments, more than {most:,}")
             connection.execute("DELETE FROM gram_counts")
-            connection.execute("INSERT INTO gram_counts SELECT term, doc FROM gram_totals")
+            connection.execute(_COUNT, (_LEAST_COUNT,))
             if most_bytes is not None and (size := _size_bytes(connection)) > most_bytes:
                 raise ValueError(f"the memory would have {size:,} bytes, more than {most_bytes:,}")
         return number
@@ -293,15 +304,16 @@ class Memory:
         return match if last is None else replace(match, pair=last.pair)
 
     def _candidates(self, text: str) -> list[Any]:
-        """Returns the rows of texts that share most of the rarest trigrams."""
-        grams = self._rare_grams(text.casefold())
+        """Returns the rows of texts that share most of the rarest runs."""
+        grams = self._rare_grams(_grams(text))
         return self._rows(_SHARING, (json.dumps(grams), _MOST_COMPARED)) if grams else []
 
-    def _rare_grams(self, folded: str) -> list[str]:
-        grams = sorted({folded[at : at + _GRAM] for at in range(len(folded) - _GRAM + 1)})
+    def _rare_grams(self, grams: list[str]) -> list[str]:
+        counts = dict.fromkeys(grams, _LEAST_COUNT)
+        counts |= {gram: number for number, gram in self._rows(_COUNTS, (json.dumps(grams),))}
         rare, entries = [], 0
-        for number, gram in sorted(self._rows(_COUNTS, (json.dumps(grams),))):
-            entries += number
+        for gram in sorted(counts, key=lambda gram: counts[gram]):
+            entries += counts[gram]
             if entries > _MOST_ENTRIES:
                 break
             rare.append(gram)
@@ -369,8 +381,18 @@ def _insert(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
     if known is None:
         connection.execute(
             "INSERT INTO grams (rowid, source) VALUES (?, ?)",
-            (added.lastrowid, row[3].casefold()[:_MOST_SIMILAR_CHARACTERS]),
+            (added.lastrowid, " ".join(_grams(row[3]))),
         )
+
+
+def _grams(text: str) -> list[str]:
+    """Returns the runs of a text's first characters, as tokens, without repetitions."""
+    folded = text[:_MOST_SIMILAR_CHARACTERS].casefold().translate(_TOKEN)
+    runs = (
+        folded[at : at + (_SHORT_GRAM if "\u2e80" <= folded[at] < "\ue000" else _GRAM)]
+        for at in range(max(1, len(folded) - _SHORT_GRAM + 1))
+    )
+    return list(dict.fromkeys(runs))
 
 
 def _neighbour(text: str | None) -> int:
