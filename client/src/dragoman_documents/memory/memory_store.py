@@ -39,7 +39,7 @@ _SHORT_GRAM: Final = 2
 """The same where a character is a syllable or a word."""
 _LEAST_COUNT: Final = 32
 """Rarer runs are not counted: most are."""
-_TOKEN: Final = {
+_TOKEN: Final[dict[int, int | str]] = {
     **{code: 0xE000 + code for code in range(128) if not chr(code).isalnum()},
     ord(" "): "\u00b7",
 }
