@@ -20,23 +20,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.exchanges import Answer, file_form
 from tests.servers import WAIT_S
 
 _READY = re.compile(r"^ready: (http://\S+:(\d+))$")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The response to an HTTP request, whatever its status."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body, parsed as JSON."""
-        return json.loads(self.body)
 
 
 @dataclass
@@ -107,11 +94,8 @@ class RunningGateway:
             content: of it.
             fields: further ones of the form.
         """
-        head = "--x\r\nContent-Disposition: form-data; name="
-        parts = [f'{head}"{name}"\r\n\r\n{value}\r\n' for name, value in (fields or {}).items()]
-        parts.append(f'{head}"file"; filename="{name}"\r\n\r\n{content}\r\n--x--\r\n')
-        kind = {"Content-Type": "multipart/form-data; boundary=x"}
-        return self.post(path, "".join(parts).encode(), headers=kind)
+        body, kind = file_form(name, content, fields or {})
+        return self.post(path, body, headers=kind)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and wait for the exit code."""

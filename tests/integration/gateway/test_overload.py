@@ -13,7 +13,8 @@ import pytest
 from dragoman_client import TranslationError, Translator
 from riva.client import Auth, NeuralMachineTranslationClient
 
-from tests.gateways import Answer, RunningGateway, run_gateway
+from tests.exchanges import Answer
+from tests.gateways import RunningGateway, run_gateway
 from tests.servers import WAIT_S, serving
 
 

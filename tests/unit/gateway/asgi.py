@@ -4,40 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
 from dragoman_client.testing import FakeServer, translated
+from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.shared.gateway import Gateway
 
+from tests.exchanges import Answer
 
-@dataclass(frozen=True)
-class Answer:
-    """The gateway's response.
-
-    Attributes:
-        status: of HTTP.
-        headers: by names in lower case.
-        body: complete.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body."""
-        return json.loads(self.body)
-
-    @property
-    def media_type(self) -> str:
-        """The media type without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0]
+_T = TypeVar("_T")
 
 
 class Application:
@@ -68,6 +47,15 @@ class Application:
     def requests(self) -> list[Any]:
         """The requests that the stand-in for Triton received."""
         return [request for request in self._server.requests if request.model != "info"]
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine in the event loop of the application."""
+        return self._runner.run(work)
+
+    def new_key(self, **how: Any) -> str:
+        """A new key; see `add_key`."""
+        _, secret = self.run(self.gateway.store.write(lambda db: add_key(db, "", **how)))
+        return secret
 
     def post(self, path: str, body: Any = None, **headers: str) -> Answer:
         """Post an object as JSON."""

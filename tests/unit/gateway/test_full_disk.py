@@ -21,7 +21,8 @@ from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.store import FILE_NAME, open_database, transaction
 
 from dragoman.kernel.errors import UsageError
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer, file_form
+from tests.unit.gateway.asgi import Application
 from tests.waiting import wait_for
 
 ENTRIES = {f"term {number}": "Begriff" * 9 for number in range(2000)}
@@ -94,13 +95,10 @@ class Served:
 
     def upload(self, path: str, fields: dict[str, str], content: str) -> Answer:
         """Send a document."""
-        part = '--x\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n{}\r\n'
-        parts = [part.format(name, "", value) for name, value in fields.items()]
-        parts.append(part.format("file", '; filename="a.txt"', content))
+        body, kind = file_form("a.txt", content, fields)
         scheme = "DeepL-Auth-Key" if path.startswith("/v2") else "Bearer"
-        kind = "multipart/form-data; boundary=x"
-        headers = {"content-type": kind, "authorization": f"{scheme} {self.key}"}
-        return self.app.call("POST", path, "".join((*parts, "--x--\r\n")).encode(), headers)
+        headers = kind | {"authorization": f"{scheme} {self.key}"}
+        return self.app.call("POST", path, body, headers)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import contextlib
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote_from_bytes
 
@@ -29,12 +28,6 @@ DOORS = {
     "/api/v1/detect": {"text": TEXT},
 }
 """An object for each protocol."""
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Application]:
-    with Application() as started:
-        yield started
 
 
 def post(app: Application, path: str, body: bytes, kind: str = JSON, **headers: str) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.access.limits import LimitStatus
 from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.settings import GatewaySettings
@@ -19,20 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.kernel.errors import UsageError
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer
+from tests.unit.gateway.asgi import Application
 
 PROXY = ("127.0.0.0/8",)
 OPEN_ANYWHERE: dict[str, Any] = {"anonymous": True, "address": "0.0.0.0"}
 TEXT = {"text": "Guten Tag.", "target_language": "en"}
 EVIL = "https://evil.example"
 TRANSLATE = "/api/v1/translate"
-
-
-@pytest.fixture(scope="module")
-def app() -> Iterator[Application]:
-    """An application on loopback that requires no key."""
-    with Application() as application:
-        yield application
 
 
 def post(app: Application, headers: Mapping[str, str], path: str = TRANSLATE) -> Answer:
@@ -162,8 +155,8 @@ def test_a_link_from_another_page_works_and_a_hidden_request_does_not(app: Appli
 
 def test_other_pages_need_a_key_if_keys_are_required() -> None:
     with Application() as app:
-        _, secret = app._runner.run(app.gateway.store.write(lambda db: add_key(db, "")))
-        app._runner.run(asyncio.sleep(0.6))
+        secret = app.new_key()
+        app.run(asyncio.sleep(0.6))
         page = {"origin": EVIL, "host": "translate.example"}
         assert post(app, page).status == 401
         answer = post(app, {**page, "authorization": f"Bearer {secret}"})
@@ -347,8 +340,7 @@ def test_urls_in_answers_have_the_prefix(
     how: dict[str, Any], headers: dict[str, str], prefix: str
 ) -> None:
     with Application(**how) as app:
-        _, secret = app._runner.run(app.gateway.store.write(lambda db: add_key(db, "")))
-        headers = {**headers, "authorization": f"Bearer {secret}"}
+        headers = {**headers, "authorization": f"Bearer {app.new_key()}"}
         made = app.post("/api/v1/glossaries", {"name": "a"}, **headers)
         assert made.headers["location"] == f"{prefix}/api/v1/glossaries/{made.json['id']}"
         described = app.call("GET", "/api/v1/openapi.json", headers=headers)

@@ -6,11 +6,11 @@ import base64
 from typing import Any
 
 import pytest
-from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.caller import Limits
 from jsonschema import Draft202012Validator
 
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer
+from tests.unit.gateway.asgi import Application
 
 STATELESS = "2026-07-28"
 DIRECTION = {"source_language": "en", "target_language": "de"}
@@ -178,10 +178,7 @@ def test_the_headers_must_match_the_message(app: Application) -> None:
 
 def test_wrong_calls_count_for_the_limits_of_their_caller() -> None:
     with Application(address="192.0.2.1") as app:
-        limits = Limits(requests_per_minute=3)
-        _, secret = app._runner.run(
-            app.gateway.store.write(lambda db: add_key(db, "", limits=limits))
-        )
+        secret = app.new_key(limits=Limits(requests_per_minute=3))
         bearer = {"authorization": f"Bearer {secret}"}
         wrong = {"name": "translate_text", "arguments": {"text": 3}}
         for params in (wrong, {"name": "none"}, wrong):
@@ -212,8 +209,7 @@ def test_origins_are_checked_even_with_a_key() -> None:
         ):
             assert send(app, "ping", None, origin=origin, **page).status == status
     with Application(address="192.0.2.1") as app:
-        _, secret = app._runner.run(app.gateway.store.write(lambda db: add_key(db, "")))
-        bearer = {"authorization": f"Bearer {secret}"}
+        bearer = {"authorization": f"Bearer {app.new_key()}"}
         assert send(app, "ping", None, **bearer).status == 200
         answer = send(app, "ping", None, origin="https://evil.example", **bearer)
         assert (answer.status, answer.json["error"]["data"]) == (403, {"code": "forbidden"})

@@ -14,7 +14,8 @@ from dragoman_gateway.texts.languages import Languages, code_in
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer
+from tests.unit.gateway.asgi import Application
 from tests.unit.gateway.protocols.chat import prompts
 
 PATH = "/v1/chat/completions"

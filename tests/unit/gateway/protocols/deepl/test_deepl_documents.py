@@ -15,7 +15,8 @@ from dragoman_gateway.jobs.job_files import State
 from dragoman_gateway.protocols.deepl import deepl_documents, deepl_storing
 
 from tests.deepl_openapi import faults
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer, file_form, multipart
+from tests.unit.gateway.asgi import Application
 from tests.unit.gateway.protocols.deepl.test_deepl_protocol import checked
 
 
@@ -23,14 +24,8 @@ def upload(
     app: Application, name: str = "a.txt", text: bytes = b"one two\n", **fields: str
 ) -> Answer:
     """Upload a document."""
-    parts = [
-        f'--x\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'.encode()
-        for field, value in ({"source_lang": "EN", "target_lang": "DE"} | fields).items()
-    ]
-    head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
-    body = b"".join([*parts, head.encode(), text, b"\r\n--x--\r\n"])
-    kind = {"content-type": "multipart/form-data; boundary=x"}
-    answer = app.call("POST", "/v2/document", body, kind)
+    form = file_form(name, text, {"source_lang": "EN", "target_lang": "DE"} | fields)
+    answer = app.call("POST", "/v2/document", *form)
     sent = (answer.status, answer.media_type, answer.body)
     assert faults("POST", "/v2/document", *sent) == []
     return answer
@@ -150,8 +145,6 @@ def test_invalid_requests_name_the_error(
 
 def test_a_document_is_a_part_of_a_form(app: Application) -> None:
     assert checked(app, "POST", "/v2/document", {"file": "a"}).status == 400
-    body = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\na\r\n--x--\r\n'
-    kind = {"content-type": "multipart/form-data; boundary=x"}
-    answer = app.call("POST", "/v2/document", body, kind)
+    answer = app.call("POST", "/v2/document", *multipart(("file", "a", None)))
     assert answer.status == 400
     assert "send one file" in answer.json["message"]

@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer
+from tests.unit.gateway.asgi import Application
 
 ENGLISH = "Good morning, my friend."
 UPPER = f"<{ENGLISH.upper()}>"

@@ -15,6 +15,7 @@ from dragoman_gateway.core.errors import (
 )
 from openapi_spec_validator import validate
 
+from tests.exchanges import multipart
 from tests.unit.gateway.asgi import Application
 
 DIRECTION = {"source": "en", "target": "de"}
@@ -36,10 +37,8 @@ def test_a_form_and_the_query_are_read_like_json(app: Application) -> None:
     assert app.call("POST", "/translate?q=a%20b&source=en&target=de").json == expected
     assert app.form("/translate?source=en&target=de", {"q": "a b"}).json == expected
     assert app.post("/translate?source=en&target=de", {"q": "a b"}).json == expected
-    boundary = {"content-type": "multipart/form-data; boundary=x"}
-    part = '--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na b\r\n--x--\r\n'
     path = "/translate?source=en&target=de"
-    assert app.call("POST", path, part.encode(), boundary).json == expected
+    assert app.call("POST", path, *multipart(("q", "a b", None))).json == expected
 
 
 def test_line_breaks_in_browser_forms_are_treated_as_in_json(app: Application) -> None:

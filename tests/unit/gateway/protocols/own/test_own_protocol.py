@@ -12,8 +12,9 @@ from dragoman_gateway.protocols.own.bodies import read_object
 from dragoman_gateway.protocols.own.shapes import TranslateRequest
 from dragoman_options.table import TRANSLATE, check
 
+from tests.exchanges import Answer, multipart
 from tests.timing import fastest_s
-from tests.unit.gateway.asgi import Answer, Application
+from tests.unit.gateway.asgi import Application
 from tests.unit.gateway.protocols.own.described import check_described
 
 BASE = "/api/v1"
@@ -394,18 +395,8 @@ def test_invalid_glossaries_are_refused(
     assert message in text
 
 
-def form(*parts: tuple[str, str, str | None]) -> tuple[bytes, dict[str, str]]:
-    """A form of names, values, and file names, with its content type."""
-    lines = []
-    for name, value, file in parts:
-        named = f'; filename="{file}"' if file else ""
-        lines.append(f'--x\r\nContent-Disposition: form-data; name="{name}"{named}\r\n\r\n{value}')
-    body = "\r\n".join([*lines, "--x--\r\n"]).encode()
-    return body, {"content-type": "multipart/form-data; boundary=x"}
-
-
 def test_documents_are_translated(app: Application) -> None:
-    sent = form(
+    sent = multipart(
         ("file", "Good morning.", "letter.txt"),
         ("target_language", "de", None),
         ("beam_width", "2", None),
@@ -468,7 +459,7 @@ def test_columns_of_tables_are_translated(app: Application) -> None:
 def test_invalid_documents_are_refused(
     app: Application, parts: list[tuple[str, str, str | None]], status: int, message: str
 ) -> None:
-    answer = app.call("POST", f"{BASE}/documents", *form(*parts))
+    answer = app.call("POST", f"{BASE}/documents", *multipart(*parts))
     assert answer.status == status
     assert message in error_of(answer)[2]
 

@@ -83,7 +83,7 @@ def translate(
     )
     service = service_of(app, spans)
     handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
-    answered = app._runner.run(handler(sent(request), Context(**metadata)))
+    answered = app.run(handler(sent(request), Context(**metadata)))
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
 
 
@@ -185,7 +185,7 @@ def test_watchers_are_limited_and_share_their_queries(
             await watcher.aclose()  # type: ignore[attr-defined]
         await asyncio.gather(*(service._check(sent(request), Context()) for _ in range(20)))
 
-    app._runner.run(work())
+    app.run(work())
     assert len(queries) <= 2
 
 
@@ -214,7 +214,7 @@ def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch)
         await server.close(0)
 
     with Application(timeout_s=1, upload_timeout_s=1, body_bytes=1024) as app:
-        app._runner.run(asyncio.wait_for(drip(app), 20))
+        app.run(asyncio.wait_for(drip(app), 20))
 
 
 @pytest.mark.parametrize("path", [b"/nvidia.riva.nmt.\x9a/TranslateText", b"\xff", b"/\xc3"])
@@ -231,7 +231,7 @@ def test_a_path_that_is_not_utf_8_ends_one_call_alone(
         await server.close(0)
 
     with Application() as app:
-        app._runner.run(asyncio.wait_for(send(app), 30))
+        app.run(asyncio.wait_for(send(app), 30))
     assert not caplog.records
 
 
@@ -264,7 +264,7 @@ def test_no_message_is_read_without_a_key() -> None:
         ):
             handler = service._unary(answer, request_type).stream_unary
             with pytest.raises(Ended) as caught:
-                app._runner.run(handler(message(), Context()))
+                app.run(handler(message(), Context()))
             assert caught.value.code == grpc.StatusCode.UNAUTHENTICATED
     assert not read
 
@@ -301,7 +301,7 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
         assert (await anext(service._watch(sent(check), Context("10.0.0.2")))).status == 1
 
     with Application(address="0.0.0.0", anonymous=True) as app:
-        app._runner.run(work(app))
+        app.run(work(app))
 
 
 def test_a_message_that_does_not_arrive_in_time_ends_the_call() -> None:
@@ -309,7 +309,7 @@ def test_a_message_that_does_not_arrive_in_time_ends_the_call() -> None:
         service = service_of(app)
         handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
         with pytest.raises(Ended) as caught:
-            app._runner.run(handler(_stalled(), Context()))
+            app.run(handler(_stalled(), Context()))
     assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
@@ -327,4 +327,4 @@ def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         await server.close(0)
 
     with Application() as app:
-        app._runner.run(asyncio.wait_for(wait(app), 60))
+        app.run(asyncio.wait_for(wait(app), 60))
