@@ -16,10 +16,13 @@ from dragoman_gateway.core.errors import (
 )
 
 from tests.deepl_openapi import document, faults
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer
+from tests.unit.gateway.asgi import Application
 
 ENGLISH, GERMAN = "Good morning, my friend.", "Guten Morgen, mein Freund."
 DIRECTION = {"source_lang": "EN", "target_lang": "DE"}
+OLDER_CALLS = {("GET", "/v2/translate"), ("POST", "/v2/languages"), ("POST", "/v2/usage")}
+"""What only DeepL's older clients send; its document lacks them."""
 
 
 def checked(app: Application, method: str, path: str, body: Any = None, **headers: str) -> Answer:
@@ -255,14 +258,16 @@ def test_usage_is_that_of_the_current_month(app: Application) -> None:
 def test_every_endpoint_is_in_the_document(app: Application) -> None:
     from dragoman_gateway.protocols.deepl.deepl_protocol import DeepLProtocol
 
+    endpoints = DeepLProtocol(app.gateway).endpoints
+    described = {
+        (method.upper(), path) for path, methods in document().items() for method in methods
+    }
     answered = {
-        (endpoint.method.lower(), endpoint.path)
-        for endpoint in DeepLProtocol(app.gateway).endpoints
+        (endpoint.method, endpoint.path)
+        for endpoint in endpoints
         if "/translation_memories" not in endpoint.path  # the recorded part lacks them
     }
-    described = {(method, path) for path, methods in document().items() for method in methods}
-    older = {("get", "/v2/translate"), ("post", "/v2/languages"), ("post", "/v2/usage")}
-    assert answered == described | older
+    assert answered == described | OLDER_CALLS
 
 
 async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
