@@ -26,6 +26,12 @@ hypothesis.settings.load_profile("dragoman")
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of tests that are coroutines."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def grpc_url() -> Iterator[str]:
     """The URL of a gRPC server that translates."""
     with grpc_service(GrpcService(WrongAnswers())) as url:

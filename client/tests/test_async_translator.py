@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from dragoman_client import (
@@ -19,37 +18,25 @@ from dragoman_client import (
 from stand_ins import ENDLESS, HEADERS, KINDS, LATE, TIMEOUT_S, TlsFiles, translated
 
 
-def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any) -> Any:
-    """Use a translator in a new event loop, and return the result."""
-
-    async def main() -> Any:
-        async with AsyncTranslator(url, **more) as translator:
-            return await use(translator)
-
-    return asyncio.run(main())
-
-
-def test_texts_are_translated(triton_url: str) -> None:
+async def test_texts_are_translated(triton_url: str) -> None:
     """One, several and no texts, with options, a token and a deadline."""
     HEADERS.clear()
-
-    async def use(translator: AsyncTranslator) -> None:
+    async with AsyncTranslator(triton_url, token="secret", timeout_s=5) as translator:
         assert await translator.is_ready()
         assert (await translator.translate("Gr\u00fc\u00dfe")).text == translated("Gr\u00fc\u00dfe")
         answers = await translator.translate(["a", "c\n", "b"], beam_width=4, target_language="de")
         assert [t.text for t in answers] == [translated(t) for t in ("a", "c\n", "b")]
         assert await translator.translate([]) == []
-
-    run(use, triton_url, token="secret", timeout_s=5)
     assert all(seen["authorization"] == "Bearer secret" for seen in HEADERS)
     assert all(0 < seen["timeout"] <= 5_000_000 for seen in HEADERS)
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
+async def test_a_refusal_keeps_class_and_message(
+    url: str, text: str, kind: type[Exception]
+) -> None:
     """Requests and streams raise the same error."""
-
-    async def use(translator: AsyncTranslator) -> None:
+    async with AsyncTranslator(url, retries=0) as translator:
         with pytest.raises(kind) as caught:
             await translator.translate(text)
         assert (type(caught.value), str(caught.value)) == (kind, f"refused: {text}")
@@ -57,89 +44,72 @@ def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Excep
             _ = [part async for part in translator.translate_stream(text)]
         assert (type(caught.value), str(caught.value)) == (kind, f"refused: {text}")
 
-    run(use, url, retries=0)
 
-
-def test_a_late_answer_raises_deadline_exceeded(url: str) -> None:
+async def test_a_late_answer_raises_deadline_exceeded(url: str) -> None:
     """The translator answers the next request after a timeout."""
-
-    async def use(translator: AsyncTranslator) -> None:
+    answer = None
+    async with AsyncTranslator(url, timeout_s=TIMEOUT_S) as translator:
         with pytest.raises(DeadlineExceeded):
             await translator.translate(LATE)
-        while True:
+        while answer is None:
             with contextlib.suppress(DeadlineExceeded):  # on a busy machine, of this one too
-                assert (await translator.translate("a")).text == translated("a")
-                return
-
-    run(use, url, timeout_s=TIMEOUT_S)
+                answer = await translator.translate("a")
+    assert answer.text == translated("a")
 
 
-def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
+async def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
     """Each part of a stream extends the one before, as in the blocking client."""
-
-    async def endless(translator: AsyncTranslator) -> None:
+    async with AsyncTranslator(url, timeout_s=2) as translator:
         with pytest.raises((ServerError, DeadlineExceeded)):
             _ = [part async for part in translator.translate_stream(ENDLESS)]
-
-    async def use(translator: AsyncTranslator) -> list[str]:
+    async with AsyncTranslator(url) as translator:
         parts = [part async for part in translator.translate_stream("abc")]
         assert [part.finish_reason for part in parts] == [*[""] * (len(parts) - 1), "stop"]
         unread = translator.translate_stream("abc")
         assert (await anext(unread)).text
         await unread.aclose()
-        return [part.text for part in parts]
-
-    run(endless, url, timeout_s=2)
-    texts = run(use, url)
+        texts = [part.text for part in parts]
     assert texts[-1] == translated("abc")
     assert all(after.startswith(before) for before, after in itertools.pairwise(texts))
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-def test_an_unreachable_server_is_retried_and_reported(scheme: str, free_port: int) -> None:
+async def test_an_unreachable_server_is_retried_and_reported(scheme: str, free_port: int) -> None:
     """Retries of an unreachable server end soon after the timeout."""
-
-    async def use(translator: AsyncTranslator) -> None:
+    begin_s = time.monotonic()
+    async with AsyncTranslator(f"{scheme}://127.0.0.1:{free_port}", timeout_s=2) as translator:
         assert not await translator.is_ready()
         with pytest.raises(ServerUnavailable):
             await translator.translate("a")
-
-    begin_s = time.monotonic()
-    run(use, f"{scheme}://127.0.0.1:{free_port}", timeout_s=2)
     assert time.monotonic() - begin_s < 60  # by default gRPC would wait for two minutes
 
 
-def test_tls(tls_url: str, client_files: TlsFiles) -> None:
+async def test_tls(tls_url: str, client_files: TlsFiles) -> None:
     """The client sends its certificate, and rejects a server that it does not trust."""
-
-    async def use(translator: AsyncTranslator) -> str:
-        return (await translator.translate("a")).text
-
     own = {"certificate_file": client_files.certificate, "key_file": client_files.key}
-    assert run(use, tls_url, ca_file=client_files.ca, **own) == translated("a")
-    with pytest.raises((AccessDenied, ServerUnavailable)):
-        run(use, tls_url, timeout_s=5, **own)
+    async with AsyncTranslator(tls_url, ca_file=client_files.ca, **own) as translator:
+        assert (await translator.translate("a")).text == translated("a")
+    async with AsyncTranslator(tls_url, ca_file=None, timeout_s=5, **own) as translator:
+        with pytest.raises((AccessDenied, ServerUnavailable)):
+            await translator.translate("a")
 
 
-def test_batches_keep_the_order_of_texts(url: str) -> None:
+async def test_batches_keep_the_order_of_texts(url: str) -> None:
     """The texts come from an asynchronous iterable or an ordinary one."""
 
     async def texts() -> AsyncIterator[str]:
         for number in range(70):
             yield str(number)
 
-    async def use(translator: AsyncTranslator) -> None:
+    async with AsyncTranslator(url) as translator:
         for source in (texts(), map(str, range(70))):
             batches = translator.translate_batches(source, batch_size=8, concurrency=4)
             assert [t.text async for t in batches] == [translated(str(n)) for n in range(70)]
 
-    run(use, url)
 
-
-def test_an_error_in_a_batch_cancels_the_rest(url: str) -> None:
+async def test_an_error_in_a_batch_cancels_the_rest(url: str) -> None:
     """Translations of earlier batches are returned first."""
-
-    async def use(translator: AsyncTranslator) -> None:
+    async with AsyncTranslator(url) as translator:
         answers: list[str] = []
         texts = ["a", "b", "!invalid", *map(str, range(100))]
 
@@ -153,23 +123,19 @@ def test_an_error_in_a_batch_cancels_the_rest(url: str) -> None:
             await read()
         assert answers == [translated("a"), translated("b")]
 
-    run(use, url)
 
-
-def test_a_thousand_concurrent_requests_are_answered(url: str) -> None:
+async def test_a_thousand_concurrent_requests_are_answered(url: str) -> None:
     """No answer is lost, duplicated or returned for another request."""
-
-    async def use(translator: AsyncTranslator) -> list[str]:
+    async with AsyncTranslator(url, timeout_s=120) as translator:
         requests = (translator.translate(str(number)) for number in range(1000))
-        return [translation.text for translation in await asyncio.gather(*requests)]
+        assert [translation.text for translation in await asyncio.gather(*requests)] == [
+            translated(str(number)) for number in range(1000)
+        ]
 
-    assert run(use, url, timeout_s=120) == [translated(str(number)) for number in range(1000)]
 
-
-def test_cancelling_leaves_the_connection_usable(url: str) -> None:
+async def test_cancelling_leaves_the_connection_usable(url: str) -> None:
     """The answer to a cancelled request is not used for another one."""
-
-    async def use(translator: AsyncTranslator) -> None:
+    async with AsyncTranslator(url) as translator:
         task = asyncio.create_task(translator.translate(LATE))
         await asyncio.sleep(TIMEOUT_S / 5)
         task.cancel()
@@ -177,26 +143,20 @@ def test_cancelling_leaves_the_connection_usable(url: str) -> None:
             await task
         assert (await translator.translate("a")).text == translated("a")
 
-    run(use, url)
 
-
-def test_invalid_arguments_are_refused_before_a_request() -> None:
+async def test_invalid_arguments_are_refused_before_a_request() -> None:
     """Arguments are checked as in `Translator`."""
-
-    async def main() -> None:
-        translator = AsyncTranslator("http://localhost")
-        with pytest.raises(TypeError, match="must be str"):
-            await translator.translate([1])  # type: ignore[list-item]
-        with pytest.raises(TypeError, match="beam_width"):
-            translator.translate_stream("a", beam_width=True)
-        with pytest.raises(ValueError, match="batch_size is 0"):
-            translator.translate_batches([], batch_size=0)
-        with pytest.raises(TypeError, match="not one text"):
-            translator.translate_batches("abc")
-        await translator.close()
-        with pytest.raises(RuntimeError, match="closed"):
-            await translator.translate("a")
-
-    asyncio.run(main())
+    translator = AsyncTranslator("http://localhost")
+    with pytest.raises(TypeError, match="must be str"):
+        await translator.translate([1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="beam_width"):
+        translator.translate_stream("a", beam_width=True)
+    with pytest.raises(ValueError, match="batch_size is 0"):
+        translator.translate_batches([], batch_size=0)
+    with pytest.raises(TypeError, match="not one text"):
+        translator.translate_batches("abc")
+    await translator.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await translator.translate("a")
     with pytest.raises(ValueError, match="timeout_s"):
         AsyncTranslator(timeout_s=0)

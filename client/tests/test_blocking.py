@@ -38,16 +38,14 @@ def test_an_abandoned_generator_is_closed_immediately() -> None:
     assert list(run_each(count())) == [1, 2]
 
 
-def test_a_translator_works_in_the_thread_of_an_event_loop() -> None:
+async def test_a_translator_works_in_the_thread_of_an_event_loop() -> None:
     """Notebooks, for example, run code in such a thread."""
-
-    async def main() -> list[str]:
-        with Translator(transport=FakeTransport()) as translator:
-            left = translator.translate_stream("left")
-            assert next(left).text == "<"
-            del left
-            streamed = list(translator.translate_stream("abc"))[-1]
-            translations = translator.translate_batches(["a", "b"], batch_size=1)
-            return [streamed.text, *(translation.text for translation in translations)]
-
-    assert asyncio.run(main()) == [translated(text) for text in ("abc", "a", "b")]
+    with Translator(transport=FakeTransport()) as translator:
+        left = translator.translate_stream("left")
+        assert next(left).text == "<"
+        del left
+        streamed = list(translator.translate_stream("abc"))[-1]
+        translations = translator.translate_batches(["a", "b"], batch_size=1)
+        assert [streamed.text, *(translation.text for translation in translations)] == [
+            translated(text) for text in ("abc", "a", "b")
+        ]

@@ -1,6 +1,5 @@
 """Information about a server, and compression of requests."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from copy import copy
@@ -27,16 +26,12 @@ from dragoman_options.table import OPTIONS
 from stand_ins import HEADERS, FakeTransport, translated
 
 
-def test_the_languages_of_a_server_are_returned(url: str) -> None:
+async def test_the_languages_of_a_server_are_returned(url: str) -> None:
     """The blocking and the asynchronous client return the same languages."""
     with Translator(url) as translator:
         assert translator.languages() == ("en", "de")
-
-    async def ask() -> tuple[str, ...]:
-        async with AsyncTranslator(url) as translator:
-            return await translator.languages()
-
-    assert asyncio.run(ask()) == ("en", "de")
+    async with AsyncTranslator(url) as translator:
+        assert await translator.languages() == ("en", "de")
 
 
 @pytest.mark.parametrize("answer", [b"{}", b"[]", b"\xff", b"", b"{" * 9])
@@ -65,7 +60,7 @@ def test_the_options_of_a_server_are_returned_by_name(url: str) -> None:
     assert ("en", "de") in info.directions
 
 
-def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
+async def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
     """No exception is raised if a server cannot be reached or its model is not ready."""
     nowhere = f"{url.partition(':')[0]}://127.0.0.1:{free_port}"
     with Translator(url) as translator, Translator(nowhere) as away:
@@ -75,12 +70,8 @@ def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
         assert not health
         assert not away.is_ready()
         assert health.reason
-
-    async def ask() -> tuple[Health, Health]:
-        async with AsyncTranslator(url) as translator, AsyncTranslator(nowhere) as away:
-            return await translator.health(), await away.health()
-
-    there, gone = asyncio.run(ask())
+    async with AsyncTranslator(url) as translator, AsyncTranslator(nowhere) as away:
+        there, gone = await translator.health(), await away.health()
     assert there
     assert not gone
     assert gone.reason
@@ -94,20 +85,18 @@ def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-def test_requests_are_compressed_over_grpc(grpc_url: str, compression: Any) -> None:
+async def test_requests_are_compressed_over_grpc(grpc_url: str, compression: Any) -> None:
     """Requests and streams return the same translations as without compression."""
     HEADERS.clear()
     texts = ["Grüße " * 100, "a"]
     with Translator(grpc_url, compression=compression) as translator:
         assert [t.text for t in translator.translate(texts)] == [translated(t) for t in texts]
         assert list(translator.translate_stream("abc"))[-1].text == translated("abc")
-
-    async def ask() -> list[str]:
-        async with AsyncTranslator(grpc_url, compression=compression) as translator:
-            parts = [part.text async for part in translator.translate_stream("abc")]
-            return [*[t.text for t in await translator.translate(texts)], parts[-1]]
-
-    assert asyncio.run(ask()) == [translated(text) for text in (*texts, "abc")]
+    async with AsyncTranslator(grpc_url, compression=compression) as translator:
+        parts = [part.text async for part in translator.translate_stream("abc")]
+        assert [*[t.text for t in await translator.translate(texts)], parts[-1]] == [
+            translated(text) for text in (*texts, "abc")
+        ]
 
 
 @pytest.mark.parametrize("client", [Translator, AsyncTranslator])
@@ -117,15 +106,11 @@ def test_compression_is_refused_over_http(client: type) -> None:
         client("http://localhost", compression="gzip")
 
 
-def test_compressed_answers_are_not_requested(http_url: str) -> None:
+async def test_compressed_answers_are_not_requested(http_url: str) -> None:
     """aiohttp and http.client would otherwise request compressed answers."""
     HEADERS.clear()
-
-    async def ask() -> None:
-        async with AsyncTranslator(http_url) as translator:
-            await translator.translate("a")
-
-    asyncio.run(ask())
+    async with AsyncTranslator(http_url) as translator:
+        await translator.translate("a")
     with Translator(http_url) as translator:
         translator.translate("a")
     assert {seen.get("accept-encoding", "identity") for seen in HEADERS} == {"identity"}
@@ -183,7 +168,7 @@ LACKS = "the answer lacks token_scores: is this a Dragoman server?"
     "error",
     [InvalidRequest(UNKNOWN, "unknown_option"), InvalidRequest(OF_TRITON), IncompleteAnswer(LACKS)],
 )
-def test_an_error_names_incompatible_versions(
+async def test_an_error_names_incompatible_versions(
     error: TranslationError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Errors of requests, of streams and of the asynchronous client name incompatible versions."""
@@ -204,13 +189,9 @@ def test_an_error_names_incompatible_versions(
         assert str(caught.value) == expected
         with pytest.raises(type(error), match="this client"):
             list(translator.translate_stream("a"))
-
-    async def ask() -> None:
-        async with AsyncTranslator(transport=testing.AsyncFakeTransport(refuse(error))) as client:
-            with pytest.raises(type(error), match="this client"):
-                await client.translate("a")
-
-    asyncio.run(ask())
+    async with AsyncTranslator(transport=testing.AsyncFakeTransport(refuse(error))) as client:
+        with pytest.raises(type(error), match="this client"):
+            await client.translate("a")
 
 
 def test_an_error_of_the_text_does_not_query_the_version() -> None:

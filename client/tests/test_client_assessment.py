@@ -1,6 +1,5 @@
 """Scores, alignments and attention of translations: answers and objects."""
 
-import asyncio
 import json
 import math
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from dragoman_client import (
     AsyncTranslator,
     InvalidRequest,
-    PairScore,
     ServerError,
     SoftAlignment,
     TokenScores,
@@ -126,11 +124,9 @@ def test_an_answer_must_have_the_requested_outputs(name: str) -> None:
         read_outputs({**answer(), name: None}, 1, 0.0, ALL)
 
 
-def test_given_translations_are_scored_over_both_protocols(grpc_url: str, http_url: str) -> None:
-    async def score(url: str) -> list[PairScore]:
-        async with AsyncTranslator(url) as translator:
-            return await translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
-
+async def test_given_translations_are_scored_over_both_protocols(
+    grpc_url: str, http_url: str
+) -> None:
     for url in (grpc_url, http_url):
         with Translator(url) as translator:
             scored = translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
@@ -142,7 +138,10 @@ def test_given_translations_are_scored_over_both_protocols(grpc_url: str, http_u
         assert scored[1].perplexity == pytest.approx(math.exp(0.1))
         assert scored[0].alignments == WordAlignment(((0, 0),))
         assert (alone.score, alone.alignments) == (-3.0, None)
-        assert asyncio.run(score(url)) == scored
+        async with AsyncTranslator(url) as translator:
+            assert (
+                await translator.score(["a", "b"], ["cde", "f"], return_alignments="hard") == scored
+            )
 
 
 def test_missing_token_scores_are_an_error() -> None:

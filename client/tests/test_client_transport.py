@@ -239,7 +239,7 @@ def test_http_reports_a_server_of_another_kind(http_url: str) -> None:
             translator.translate("!nonsense")
 
 
-def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: str) -> None:
+async def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: str) -> None:
     """HTTP is sent to the port of gRPC, gRPC to the port of HTTP; a URL may lack its scheme."""
     host = grpc_url.removeprefix("grpc://")
     for url, kind, right in (
@@ -253,13 +253,9 @@ def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: st
         ):
             translator.translate("a")
         assert right in str(caught.value)
-
-        async def ask(url: str = url) -> None:
-            async with AsyncTranslator(url, timeout_s=GUARD_S, retries=0) as translator:
-                await translator.translate("a")
-
-        with pytest.raises(kind) as caught:
-            asyncio.run(ask())
+        async with AsyncTranslator(url, timeout_s=GUARD_S, retries=0) as client:
+            with pytest.raises(kind) as caught:
+                await client.translate("a")
         assert right in str(caught.value)
     with Translator(http_url.removeprefix("http://")) as translator:
         assert translator.translate("a").text == translated("a")

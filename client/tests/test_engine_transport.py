@@ -7,7 +7,7 @@ import contextlib
 import gc
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -141,22 +141,17 @@ def part(
     return Answer(request.number, tuple(columns), last)
 
 
-def run(
-    folder: Path, work: Callable[[Engine, AsyncTranslator], Awaitable[None]], **how: Any
-) -> None:
-    """Run a test with an engine and a client of it."""
-
-    async def main() -> None:
-        async with Engine(folder / "s").running() as engine:
-            url = f"unix:{engine.path}"
-            async with AsyncTranslator(url, **{"timeout_s": WAIT_S, "retries": 0, **how}) as client:
-                await work(engine, client)
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def served(folder: Path, **how: Any) -> AsyncIterator[tuple[Engine, AsyncTranslator]]:
+    """An engine and a client of it."""
+    async with Engine(folder / "s").running() as engine:
+        url = f"unix:{engine.path}"
+        async with AsyncTranslator(url, **{"timeout_s": WAIT_S, "retries": 0, **how}) as client:
+            yield engine, client
 
 
-def test_all_requests_of_a_turn_are_written_together(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_all_requests_of_a_turn_are_written_together(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, client):
         await client.translate("first")  # connects
         engine.reads.clear()
         texts = [f"text {number}" for number in range(20)]
@@ -165,11 +160,10 @@ def test_all_requests_of_a_turn_are_written_together(tmp_path: Path) -> None:
         assert [len(read) for read in engine.reads] == [20]
         assert [texts_of(request) for request in engine.requests] == [[text] for text in texts]
 
-    run(tmp_path, work)
 
-
-def test_a_request_has_its_options_deadline_id_and_trace(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_a_request_has_its_options_deadline_id_and_trace(tmp_path: Path) -> None:
+    assert not trace.get_current_span().get_span_context().is_valid
+    async with served(tmp_path) as (engine, client):
         REQUEST_ID.set("abc")
         with TracerProvider().get_tracer("test").start_as_current_span("above") as span:
             await client.translate("a", target_language="de", beam_width=2)
@@ -186,12 +180,9 @@ def test_a_request_has_its_options_deadline_id_and_trace(tmp_path: Path) -> None
         await client.translate("a")
         assert engine.requests[1].trace == ""
 
-    assert not trace.get_current_span().get_span_context().is_valid
-    run(tmp_path, work)
 
-
-def test_cancelling_a_small_request_cancels_it_alone(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_cancelling_a_small_request_cancels_it_alone(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
         tasks = [asyncio.create_task(client.translate(text)) for text in ("a", "b")]
         await engine.until(lambda: len(engine.requests) == 2)
@@ -206,11 +197,9 @@ def test_cancelling_a_small_request_cancels_it_alone(tmp_path: Path) -> None:
         assert tasks[0].cancelled()
         assert engine.cancelled == [first.number]
 
-    run(tmp_path, work)
 
-
-def test_errors_keep_their_fields(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_errors_keep_their_fields(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
 
         async def failing(code: ErrorCode, message: str, details: str = "") -> Exception:
@@ -233,13 +222,10 @@ def test_errors_keep_their_fields(tmp_path: Path) -> None:
         error = await failing(ErrorCode.INTERNAL, "INTERNAL: a fault")
         assert (type(error), str(error)) == (ServerError, "a fault")
 
-    run(tmp_path, work)
 
-
-def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> None:
+async def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> None:
     words = [f"word{number} " for number in range(500)]
-
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
         parts = client.translate_stream("a")
         first = asyncio.create_task(anext(parts))
@@ -262,11 +248,9 @@ def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> None:
         assert received[-1].text == "".join(str(update.delta) for update in received) == whole
         assert engine.cancelled == []
 
-    run(tmp_path, work)
 
-
-def test_closing_a_stream_cancels_it(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_closing_a_stream_cancels_it(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
         parts = client.translate_stream("a")
         first = asyncio.create_task(anext(parts))
@@ -278,23 +262,19 @@ def test_closing_a_stream_cancels_it(tmp_path: Path) -> None:
         await engine.until(lambda: engine.cancelled)
         assert engine.cancelled == [request.number]
 
-    run(tmp_path, work)
 
-
-def test_an_engine_that_refuses_says_why(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_an_engine_that_refuses_says_why(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.refuses = "the client has version 1 of the protocol and the engine 2"
         with pytest.raises(ServerError, match="the client has version 1"):
             await client.translate("a")
         assert (await client.health()).reason == engine.refuses
 
-    run(tmp_path, work)
 
-
-def test_requests_of_an_engine_that_ends_fail_and_the_next_ones_reach_the_new_one(
+async def test_requests_of_an_engine_that_ends_fail_and_the_next_ones_reach_the_new_one(
     tmp_path: Path,
 ) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
         tasks = [asyncio.create_task(client.translate(text)) for text in ("a", "b")]
         await engine.until(lambda: len(engine.requests) == 2)
@@ -305,11 +285,9 @@ def test_requests_of_an_engine_that_ends_fail_and_the_next_ones_reach_the_new_on
             assert error.retry_after_s is None
         assert (await client.translate("c")).text == "C"
 
-    run(tmp_path, work)
 
-
-def test_a_client_with_retries_loses_no_request_when_the_engine_ends(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_a_client_with_retries_loses_no_request_when_the_engine_ends(tmp_path: Path) -> None:
+    async with served(tmp_path, retries=3) as (engine, client):
         engine.answers = False
         texts = [f"text {number}" for number in range(50)]
         tasks = [asyncio.create_task(client.translate(text)) for text in texts]
@@ -319,44 +297,35 @@ def test_a_client_with_retries_loses_no_request_when_the_engine_ends(tmp_path: P
         answers = await asyncio.gather(*tasks)
         assert [answer.text for answer in answers] == [text.upper() for text in texts]
 
-    run(tmp_path, work, retries=3)
 
-
-def test_an_engine_that_hangs_is_noticed(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Engine(tmp_path / "s").running() as engine:
-            transport = EngineTransport(str(engine.path), late_s=0.1)
-            async with AsyncTranslator(transport=transport, timeout_s=0.2, retries=0) as client:
-                await transport.is_ready()
-                engine.answers = False
-                with pytest.raises(EngineHangs):
-                    await client.translate("a")
-                await engine.until(lambda: engine.cancelled)
-
-    asyncio.run(main())
-
-
-def test_an_engine_that_accepts_nobody_is_unavailable(tmp_path: Path) -> None:
-    async def main() -> None:
-        transport = EngineTransport(str(tmp_path / "s"), connect_s=0.1)
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(tmp_path / "s"))
-            listening.listen()
-            async with AsyncTranslator(transport=transport, retries=0) as client:
-                with pytest.raises(ServerUnavailable, match="it may be starting"):
-                    await client.translate("a")
-        async with AsyncTranslator(f"unix:{tmp_path}/none", retries=0) as client:
-            with pytest.raises(ServerUnavailable, match="No such file"):
+async def test_an_engine_that_hangs_is_noticed(tmp_path: Path) -> None:
+    async with Engine(tmp_path / "s").running() as engine:
+        transport = EngineTransport(str(engine.path), late_s=0.1)
+        async with AsyncTranslator(transport=transport, timeout_s=0.2, retries=0) as client:
+            await transport.is_ready()
+            engine.answers = False
+            with pytest.raises(EngineHangs):
                 await client.translate("a")
+            await engine.until(lambda: engine.cancelled)
 
-    asyncio.run(main())
+
+async def test_an_engine_that_accepts_nobody_is_unavailable(tmp_path: Path) -> None:
+    transport = EngineTransport(str(tmp_path / "s"), connect_s=0.1)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+        async with AsyncTranslator(transport=transport, retries=0) as client:
+            with pytest.raises(ServerUnavailable, match="it may be starting"):
+                await client.translate("a")
+    async with AsyncTranslator(f"unix:{tmp_path}/none", retries=0) as client:
+        with pytest.raises(ServerUnavailable, match="No such file"):
+            await client.translate("a")
 
 
-def test_requests_wait_while_the_engine_does_not_read(tmp_path: Path) -> None:
+async def test_requests_wait_while_the_engine_does_not_read(tmp_path: Path) -> None:
     """What was not sent does not grow: requests wait, and fail when their time is over."""
     text = "x" * 100_000
-
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+    async with served(tmp_path, timeout_s=2) as (engine, client):
         await client.translate("first")
         engine.reads_on.clear()
         await client.translate("last")  # it reads nothing more
@@ -371,26 +340,22 @@ def test_requests_wait_while_the_engine_does_not_read(tmp_path: Path) -> None:
         assert (await client.translate("again")).text == "AGAIN"
         assert "a" not in [texts_of(request)[0] for request in engine.requests[sent:]]
 
-    run(tmp_path, work, timeout_s=2)
 
-
-def test_a_request_that_is_too_large_is_refused(
+async def test_a_request_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman_client.transports.engine_wire.MOST_BYTES", 10_000)
-
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+    async with served(tmp_path) as (engine, client):
         with pytest.raises(InvalidRequest, match="the request is larger") as caught:
             await client.translate("x" * 10_000)
         assert caught.value.kind == "too_large"
         assert (await client.translate("a")).text == "A"
         assert engine.cancelled == []
 
-    run(tmp_path, work)
 
+async def test_threads_share_a_blocking_client(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, _):
 
-def test_threads_share_a_blocking_client(tmp_path: Path) -> None:
-    async def work(engine: Engine, _client: AsyncTranslator) -> None:
         def translate() -> None:
             with Translator(f"unix:{engine.path}") as client, ThreadPoolExecutor(8) as pool:
                 texts = [f"text {number}" for number in range(64)]
@@ -401,11 +366,9 @@ def test_threads_share_a_blocking_client(tmp_path: Path) -> None:
 
         await asyncio.to_thread(translate)
 
-    run(tmp_path, work)
 
-
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+async def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
         for end in (lambda task: task.cancel(), lambda _: engine.end()):
             sent = len(engine.requests)
@@ -417,29 +380,26 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
             transport = client._transport
             assert isinstance(transport, EngineTransport)
             assert not transport._connections["translate"]._pending
-
-    run(tmp_path, work)
     gc.collect()  # a future that nobody awaits would warn
 
 
-def test_outputs_have_their_types(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Engine(tmp_path / "s").running() as engine:
-            transport = EngineTransport(str(engine.path))
-            inputs = {"text_input": np.array([[b"a"]], np.object_)}
-            outputs = await transport.infer(inputs, WAIT_S)
-            shown = {name: (v.dtype, v.shape) for name, v in outputs.items() if v is not None}
-            assert shown == {
-                "text_output": (np.dtype(np.object_), (1, 1)),
-                "output_tokens": (np.dtype(np.int32), (1, 1)),
-                "finish_reason": (np.dtype(np.object_), (1, 1)),
-            }
-            await transport.close()
-
-    asyncio.run(main())
+async def test_outputs_have_their_types(tmp_path: Path) -> None:
+    async with Engine(tmp_path / "s").running() as engine:
+        transport = EngineTransport(str(engine.path))
+        inputs = {"text_input": np.array([[b"a"]], np.object_)}
+        outputs = await transport.infer(inputs, WAIT_S)
+        shown = {name: (v.dtype, v.shape) for name, v in outputs.items() if v is not None}
+        assert shown == {
+            "text_output": (np.dtype(np.object_), (1, 1)),
+            "output_tokens": (np.dtype(np.int32), (1, 1)),
+            "finish_reason": (np.dtype(np.object_), (1, 1)),
+        }
+        await transport.close()
 
 
-def test_many_answers_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_answers_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dragoman_client.transports.engine_transport._MOST_GATHER_S", 1.0)
     monkeypatch.setattr("dragoman_client.transports.engine_transport._GATHER_S", 1.0)
     reads: list[bytes] = []
@@ -449,7 +409,7 @@ def test_many_answers_are_read_together(tmp_path: Path, monkeypatch: pytest.Monk
         reads.append(data)
         data_received(connection, data)
 
-    async def work(engine: Engine, client: AsyncTranslator) -> None:
+    async with served(tmp_path) as (engine, client):
         engine.answers = False
         tasks = [asyncio.create_task(client.translate(f"text {n}")) for n in range(20)]
         await engine.until(lambda: len(engine.requests) == 20)
@@ -461,5 +421,3 @@ def test_many_answers_are_read_together(tmp_path: Path, monkeypatch: pytest.Monk
             f"text {n}" for n in range(20)
         ]
         assert len(reads) == 2  # the first, and all that came in the second after it
-
-    run(tmp_path, work)

@@ -311,7 +311,7 @@ def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: boo
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_texts_are_translated_by_a_server_that_often_fails(
+async def test_texts_are_translated_by_a_server_that_often_fails(
     protocol: str, asynchronously: bool, seed: int
 ) -> None:
     """About every third request fails and is retried; all texts are translated, in order."""
@@ -344,13 +344,8 @@ def test_texts_are_translated_by_a_server_that_often_fails(
         settings = {"timeout_s": 60.0, "retries": 20}
         batches = {"batch_size": 5, "concurrency": 4}
         if asynchronously:
-
-            async def translate() -> list[str]:
-                async with AsyncTranslator(url, **settings) as translator:
-                    translations = translator.translate_batches(texts, **batches)
-                    return [translation.text async for translation in translations]
-
-            answers = asyncio.run(translate())
+            async with AsyncTranslator(url, **settings) as client:
+                answers = [t.text async for t in client.translate_batches(texts, **batches)]
         else:
             with Translator(url, **settings) as translator:
                 answers = [t.text for t in translator.translate_batches(texts, **batches)]

@@ -23,39 +23,31 @@ def much_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])
-def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: bool) -> None:
+async def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: bool) -> None:
     """The task ends immediately; closing the translator waits for requests that continue."""
     url, service = slow
-
-    async def main() -> None:
-        async with AsyncTranslator(url) as translator:
-            task = asyncio.create_task(translator.translate(text))
-            await asyncio.to_thread(service.came.wait, WAIT_S)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            asyncio.get_running_loop().call_later(0.3, service.go_on.set)
-
-    asyncio.run(main())
+    async with AsyncTranslator(url) as translator:
+        task = asyncio.create_task(translator.translate(text))
+        await asyncio.to_thread(service.came.wait, WAIT_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        asyncio.get_running_loop().call_later(0.3, service.go_on.set)
     service.go_on.set()
     assert service.over.wait(WAIT_S)
     assert service.was_cancelled is is_cancelled
 
 
 @pytest.mark.parametrize("text", ["abc", "abc " * 6000])
-def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> None:
+async def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> None:
     """The error is raised in time; gRPC's own deadline, which would cancel, is later."""
     url, service = slow
-
-    async def main() -> None:
-        async with AsyncTranslator(url, timeout_s=TIMEOUT_S, retries=0) as translator:
-            begin_s = time.monotonic()
-            with pytest.raises(DeadlineExceeded):
-                await translator.translate(text)
-            assert TIMEOUT_S <= time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
-            asyncio.get_running_loop().call_later(0.5, service.go_on.set)
-
-    asyncio.run(main())
+    async with AsyncTranslator(url, timeout_s=TIMEOUT_S, retries=0) as translator:
+        begin_s = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            await translator.translate(text)
+        assert TIMEOUT_S <= time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+        asyncio.get_running_loop().call_later(0.5, service.go_on.set)
     assert service.over.wait(WAIT_S)
     assert service.was_cancelled is False
 

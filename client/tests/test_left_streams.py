@@ -63,56 +63,46 @@ def test_the_end_of_the_process_does_not_cancel(slow: tuple[str, SlowGrpc]) -> N
     check_whole(service)
 
 
-def test_a_cancelled_task_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+async def test_a_cancelled_task_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
     """The task ends immediately; closing the translator waits for the end of the stream."""
     url, service = slow
-
-    async def main() -> bool:
-        async with AsyncTranslator(url) as translator:
-            task = asyncio.create_task(anext(translator.translate_stream("abc")))
-            await asyncio.to_thread(service.came.wait, WAIT_S)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            left_first = not service.go_on.is_set()
-            asyncio.get_running_loop().call_later(0.3, service.go_on.set)
-        return left_first
-
-    assert asyncio.run(main())
+    async with AsyncTranslator(url) as translator:
+        task = asyncio.create_task(anext(translator.translate_stream("abc")))
+        await asyncio.to_thread(service.came.wait, WAIT_S)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        left_first = not service.go_on.is_set()
+        asyncio.get_running_loop().call_later(0.3, service.go_on.set)
+    assert left_first
     check_whole(service)
 
 
-def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
+async def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
     """Neither a timeout nor the end of the load test cancels a stream."""
     url, service = slow
 
-    async def main() -> None:
-        target = Target.of(url, streamed=True, timeout_s=TIMEOUT_S)
-        async with open_senders(target, [["abc"]]) as (send,):
-            with pytest.raises(DeadlineExceeded):
-                await send()
-            asyncio.get_running_loop().call_later(0.3, service.go_on.set)
-
-    asyncio.run(main())
+    target = Target.of(url, streamed=True, timeout_s=TIMEOUT_S)
+    async with open_senders(target, [["abc"]]) as (send,):
+        with pytest.raises(DeadlineExceeded):
+            await send()
+        asyncio.get_running_loop().call_later(0.3, service.go_on.set)
     check_whole(service)
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_closing_after_the_first_message_does_not_cancel(
+async def test_closing_after_the_first_message_does_not_cancel(
     slow: tuple[str, SlowGrpc], asynchronously: bool
 ) -> None:
     """A cancellation after the first message can crash Triton too."""
     url, service = slow
     service.go_on.set()
 
-    async def main() -> None:
+    if asynchronously:
         async with AsyncTranslator(url) as translator:
             parts = translator.translate_stream("abc" * 100)
             assert (await anext(parts)).text
             await parts.aclose()
-
-    if asynchronously:
-        asyncio.run(main())
     else:
         with Translator(url) as translator:
             parts = translator.translate_stream("abc" * 100)
@@ -122,19 +112,16 @@ def test_closing_after_the_first_message_does_not_cancel(
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
+async def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
     slow: tuple[str, SlowGrpc], asynchronously: bool
 ) -> None:
     """Each cancellation may leave an open socket in Triton."""
     url, service = slow
     service.go_on.set()
 
-    async def main() -> None:
+    if asynchronously:
         async with AsyncTranslator(url) as translator:
             assert [part async for part in translator.translate_stream("abc")]
-
-    if asynchronously:
-        asyncio.run(main())
     else:
         with Translator(url) as translator:
             assert list(translator.translate_stream("abc"))
@@ -151,16 +138,13 @@ class WithoutStreams(GrpcService):
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_missing_streams_are_reported_with_the_url_of_http(asynchronously: bool) -> None:
+async def test_missing_streams_are_reported_with_the_url_of_http(asynchronously: bool) -> None:
     """The message recommends the URL of HTTP, in one line."""
 
-    async def main(url: str) -> None:
-        async with AsyncTranslator(url) as translator:
-            await anext(translator.translate_stream("abc"))
-
-    def ask(url: str) -> None:
+    async def ask(url: str) -> None:
         if asynchronously:
-            asyncio.run(main(url))
+            async with AsyncTranslator(url) as client:
+                await anext(client.translate_stream("abc"))
         with Translator(url) as translator:
             list(translator.translate_stream("abc"))
 
@@ -168,7 +152,7 @@ def test_missing_streams_are_reported_with_the_url_of_http(asynchronously: bool)
         grpc_service(WithoutStreams(Answers(translated))) as url,
         pytest.raises(ServerError) as caught,
     ):
-        ask(url)
+        await ask(url)
     assert str(caught.value) == (
         f"{url} has no streams over gRPC: for translate_stream use http{url.removeprefix('grpc')}"
     )

@@ -351,51 +351,39 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     assert many < 1.5 * few + 1_000_000
 
 
-def test_asyncio_translates_files(url: str, tmp_path: Path) -> None:
+async def test_asyncio_translates_files(url: str, tmp_path: Path) -> None:
     """The event loop continues during the translation, and progress is reported in it."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(20)))
     reports: list[FileProgress] = []
-
-    async def translate() -> FileProgress:
-        async with AsyncTranslator(url) as translator:
-            return await translator.translate_file(
-                source, target, batch_size=3, tell=reports.append
-            )
-
-    done = asyncio.run(translate())
+    async with AsyncTranslator(url) as translator:
+        done = await translator.translate_file(source, target, batch_size=3, tell=reports.append)
     assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(20)]
     assert done == FileProgress(20, 20)
     assert [progress.lines for progress in reports] == list(range(len(reports)))
 
 
-def test_a_cancelled_translation_of_a_file_can_be_resumed(url: str, tmp_path: Path) -> None:
+async def test_a_cancelled_translation_of_a_file_can_be_resumed(url: str, tmp_path: Path) -> None:
     """Cancelling the task stops the translation, which can be resumed."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(3000)))
-    reached: asyncio.Event | None = None
+    reached = asyncio.Event()
 
-    async def translate() -> None:
-        nonlocal reached
-        reached = asyncio.Event()
+    def tell(progress: FileProgress) -> None:
+        if progress.lines > 20:
+            reached.set()
 
-        def tell(progress: FileProgress) -> None:
-            if progress.lines > 20 and reached is not None:
-                reached.set()
-
-        async with AsyncTranslator(url) as translator:
-            task = asyncio.create_task(
-                translator.translate_file(source, target, batch_size=1, tell=tell)
-            )
-            await reached.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert not target.exists()
-            done = await translator.translate_file(source, target, resume=True, batch_size=100)
-            assert 20 < done.resumed_at < 3000
-
-    asyncio.run(translate())
+    async with AsyncTranslator(url) as translator:
+        task = asyncio.create_task(
+            translator.translate_file(source, target, batch_size=1, tell=tell)
+        )
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not target.exists()
+        done = await translator.translate_file(source, target, resume=True, batch_size=100)
+        assert 20 < done.resumed_at < 3000
     assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(3000)]
 
 

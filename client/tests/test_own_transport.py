@@ -84,13 +84,10 @@ def test_the_kind_of_a_server_is_requested_once() -> None:
     assert paths == ["/base/api/v1/info", *["/base/api/v1/translate"] * 3]
 
 
-def test_concurrent_tasks_request_the_kind_once() -> None:
-    async def run(url: str) -> None:
+async def test_concurrent_tasks_request_the_kind_once() -> None:
+    with answering((200, {}, INFO), (200, {}, FOUND)) as (url, paths):
         async with AsyncTranslator(url) as translator:
             await asyncio.gather(*(translator.translate("a") for _ in range(20)))
-
-    with answering((200, {}, INFO), (200, {}, FOUND)) as (url, paths):
-        asyncio.run(run(url))
     assert paths.count("/base/api/v1/info") == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import pickle
 from collections.abc import Callable, Sequence
@@ -49,18 +48,15 @@ def test_a_made_up_refusal_keeps_its_fields(
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http", "gateway"])
-def test_the_asynchronous_client_keeps_them_too(protocol: str) -> None:
-    async def ask(url: str) -> None:
-        async with AsyncTranslator(url) as translator:
+async def test_the_asynchronous_client_keeps_them_too(protocol: str) -> None:
+    with FakeServer(refuse) as server:
+        async with AsyncTranslator(getattr(server, f"{protocol}_url")) as translator:
             with pytest.raises(InvalidRequest) as caught:
                 await translator.translate(["a", "b"])
             assert Refusal.of(caught.value) == MADE_UP
             with pytest.raises(InvalidRequest) as caught:
                 await anext(translator.translate_stream("a"))
             assert Refusal.of(caught.value) == MADE_UP
-
-    with FakeServer(refuse) as server:
-        asyncio.run(ask(getattr(server, f"{protocol}_url")))
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http", "gateway"])

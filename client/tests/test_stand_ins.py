@@ -1,6 +1,5 @@
 """The public fakes: they answer like the recorded server, and record their requests."""
 
-import asyncio
 import json
 
 import pytest
@@ -126,19 +125,20 @@ def test_a_transport_answers_without_a_server() -> None:
     ]
 
 
-def test_an_asynchronous_transport_answers_without_a_server() -> None:
+async def test_an_asynchronous_transport_answers_without_a_server() -> None:
     """Information, scores, streams and batches need no server."""
     transport = AsyncFakeTransport()
-
-    async def main() -> list[str]:
-        async with AsyncTranslator(transport=transport) as translator:
-            assert await translator.is_ready()
-            assert await translator.languages() == ("en", "de")
-            assert (await translator.score("a", "bc")).score == -2
-            parts = [part.text async for part in translator.translate_stream("ab")]
-            batches = translator.translate_batches(["c", "d", "e"], batch_size=2)
-            return [parts[-1], *[translation.text async for translation in batches]]
-
-    assert asyncio.run(main()) == ["<AB>", "<C>", "<D>", "<E>"]
+    async with AsyncTranslator(transport=transport) as translator:
+        assert await translator.is_ready()
+        assert await translator.languages() == ("en", "de")
+        assert (await translator.score("a", "bc")).score == -2
+        parts = [part.text async for part in translator.translate_stream("ab")]
+        batches = translator.translate_batches(["c", "d", "e"], batch_size=2)
+        assert [parts[-1], *[translation.text async for translation in batches]] == [
+            "<AB>",
+            "<C>",
+            "<D>",
+            "<E>",
+        ]
     assert transport.closed
     assert len(transport.requests) == 5

@@ -31,19 +31,16 @@ def test_requests_carry_the_current_span(url: str) -> None:
     assert contexts() == {f"00-{own.trace_id:032x}-{own.span_id:016x}"}
 
 
-def test_tasks_carry_their_own_spans(url: str) -> None:
+async def test_tasks_carry_their_own_spans(url: str) -> None:
     async def ask(translator: AsyncTranslator, text: str) -> str:
         with TRACER.start_as_current_span(text) as span:
             await translator.translate(text)
             own = span.get_span_context()
             return f"00-{own.trace_id:032x}-{own.span_id:016x}"
 
-    async def ask_all() -> list[str]:
-        async with AsyncTranslator(url) as translator:
-            return await asyncio.gather(*(ask(translator, text) for text in "abc"))
-
     HEADERS.clear()
-    expected = set(asyncio.run(ask_all()))
+    async with AsyncTranslator(url) as translator:
+        expected = set(await asyncio.gather(*(ask(translator, text) for text in "abc")))
     assert contexts() == expected
     assert len(HEADERS) == 3
 
@@ -51,7 +48,7 @@ def test_tasks_carry_their_own_spans(url: str) -> None:
 def test_streams_carry_the_trace_context(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for module in ("grpc_transport", "http_connections"):
-        name = f"dragoman_client.{module}.trace_headers"
+        name = f"dragoman_client.transports.{module}.trace_headers"
         monkeypatch.setattr(name, lambda: seen.append(1) or {"traceparent": "x"})
     with Translator(url) as translator:
         translator.translate("a")  # the first request also asks for the kind of the server
@@ -81,7 +78,7 @@ def test_a_program_without_spans_does_not_load_opentelemetry() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["grpc_url", "http_url"])
-def test_requests_have_the_id_of_their_task(protocol: str) -> None:
+async def test_requests_have_the_id_of_their_task(protocol: str) -> None:
     async def ask(translator: AsyncTranslator, request_id: str) -> None:
         REQUEST_ID.set(request_id)
         await translator.translate("a")
@@ -89,12 +86,9 @@ def test_requests_have_the_id_of_their_task(protocol: str) -> None:
         async for _ in translator.translate_stream("a"):
             pass
 
-    async def ask_all(url: str) -> None:
-        async with AsyncTranslator(url) as translator:
-            await asyncio.gather(*(ask(translator, name) for name in ("one", "two", "")))
-
     with FakeServer() as server:
-        asyncio.run(ask_all(getattr(server, protocol)))
+        async with AsyncTranslator(getattr(server, protocol)) as translator:
+            await asyncio.gather(*(ask(translator, name) for name in ("one", "two", "")))
         sent = sorted((request.request_id, request.model) for request in server.requests)
     models = ("score", "translate", "translate_stream")
     assert sent == [(name, model) for name in ("", "one", "two") for model in models]

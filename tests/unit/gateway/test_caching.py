@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import pytest
-from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.core.caller import Caller
 
 from tests.unit.gateway.asgi import Application
@@ -42,11 +41,7 @@ def test_a_request_can_bypass_the_cache(
 def _translated_by_two_keys(**settings: Any) -> tuple[int, int, int]:
     """Requests to Triton for a text of two keys, and for its repetition by the first key."""
     with Application(**settings) as app:
-
-        async def add(label: str) -> str:
-            return (await app.gateway.store.write(lambda db: add_key(db, label)))[1]
-
-        keys = [app._runner.run(add(label)) for label in ("first", "second")]
+        keys = [app.new_key() for _ in range(2)]
         counts = []
         for key in (*keys, keys[0]):
             before = len(app.requests)
@@ -76,21 +71,17 @@ def test_strangers_do_not_share_the_cache() -> None:
     assert counts == [1, 1, 0]
 
 
-def test_requests_in_flight_of_two_keys_are_not_shared() -> None:
+async def test_requests_in_flight_of_two_keys_are_not_shared() -> None:
     """Cancelling or timing a request would show what another key has in flight."""
-
-    async def work() -> None:
-        server = ModelServer()
-        server.let_go.clear()
-        translations = translations_of(server)
-        options = {"source_language": "en", "target_language": "de"}
-        tasks = [
-            asyncio.create_task(translations.translate(Caller(name, name), ["A text."], options))
-            for name in ("a", "b", "a")
-        ]
-        await until(lambda: len(server.texts) == 2)
-        server.let_go.set()
-        await asyncio.gather(*tasks)
-        assert server.texts == ["A text.", "A text."]
-
-    asyncio.run(work())
+    server = ModelServer()
+    server.let_go.clear()
+    translations = translations_of(server)
+    options = {"source_language": "en", "target_language": "de"}
+    tasks = [
+        asyncio.create_task(translations.translate(Caller(name, name), ["A text."], options))
+        for name in ("a", "b", "a")
+    ]
+    await until(lambda: len(server.texts) == 2)
+    server.let_go.set()
+    await asyncio.gather(*tasks)
+    assert server.texts == ["A text.", "A text."]

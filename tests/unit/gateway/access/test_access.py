@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -34,8 +34,8 @@ EVERYWHERE = "0.0.0.0"
 
 
 @asynccontextmanager
-async def opened(store: Store | None = None, **how: Any) -> AsyncIterator[tuple[Access, Store]]:
-    store = store or Store(None)
+async def opened(**how: Any) -> AsyncIterator[tuple[Access, Store]]:
+    store = Store(None)
     access = Access(GatewaySettings(**how), store)
     await access.open()
     try:
@@ -43,14 +43,6 @@ async def opened(store: Store | None = None, **how: Any) -> AsyncIterator[tuple[
     finally:
         await access.close()
         store.close()
-
-
-def run(work: Callable[[Access, Store], Awaitable[Any]], **how: Any) -> Any:
-    async def whole() -> Any:
-        async with opened(**how) as (access, store):
-            return await work(access, store)
-
-    return asyncio.run(whole())
 
 
 async def new_key(store: Store, limits: Limits = NO_LIMITS, **how: Any) -> str:
@@ -64,14 +56,12 @@ async def use(access: Access, caller: Caller, characters: int, work_s: float = 0
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_on_loopback_without_a_key_access_is_open(address: str) -> None:
-    async def work(access: Access, _store: Store) -> None:
+async def test_on_loopback_without_a_key_access_is_open(address: str) -> None:
+    async with opened(address=address) as (access, _):
         for secret in (None, "", "anything"):
             caller = await access.caller(secret, "own", "127.0.0.1")
             assert (caller.key_id, caller.limits) == (None, Limits())
         assert await access.is_open()
-
-    run(work, address=address)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +75,10 @@ def test_on_loopback_without_a_key_access_is_open(address: str) -> None:
         {"public_url": "https://translate.example"},
     ],
 )
-def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(how: dict[str, Any]) -> None:
-    async def work(access: Access, _store: Store) -> None:
+async def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(
+    how: dict[str, Any],
+) -> None:
+    async with opened(**how) as (access, _):
         assert not await access.is_open()
         assert not await access.needs_no_key()
         for secret in (None, ""):
@@ -94,8 +86,6 @@ def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(how: dict[
                 await access.caller(secret, "own", "127.0.0.1")
         with pytest.raises(KeyRefused):
             await access.caller("anything", "own", "127.0.0.1")
-
-    run(work, **how)
 
 
 @pytest.mark.parametrize(
@@ -107,16 +97,14 @@ def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(how: dict[
         ("riva", "as gRPC metadata authorization: Bearer KEY,"),
     ],
 )
-def test_a_missing_key_is_named_as_its_protocol_sends_it(protocol: str, field: str) -> None:
-    async def work(access: Access, _store: Store) -> None:
+async def test_a_missing_key_is_named_as_its_protocol_sends_it(protocol: str, field: str) -> None:
+    async with opened(address=EVERYWHERE) as (access, _):
         with pytest.raises(KeyMissing, match=field):
             await access.caller(None, protocol, "127.0.0.1")
 
-    run(work, address=EVERYWHERE)
 
-
-def test_the_first_key_closes_access_and_revoking_it_does_not_open_it() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_the_first_key_closes_access_and_revoking_it_does_not_open_it() -> None:
+    async with opened() as (access, store):
         await access.caller(None, "own", "127.0.0.1")
         key, secret = await store.write(lambda db: add_key(db, ""))
         await asyncio.sleep(0.6)
@@ -131,11 +119,12 @@ def test_the_first_key_closes_access_and_revoking_it_does_not_open_it() -> None:
         with pytest.raises(KeyRefused):
             await access.caller(secret, "own", "127.0.0.1")
 
-    run(work)
 
-
-def test_anonymous_use_has_limits_for_each_address() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_anonymous_use_has_limits_for_each_address() -> None:
+    async with opened(address=EVERYWHERE, anonymous=True, anonymous_requests_per_minute=2) as (
+        access,
+        store,
+    ):
         first = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller("ignored while no key exists", "own", "10.0.0.2")
         assert first.limits.requests_per_minute == other.limits.requests_per_minute == 2
@@ -152,25 +141,24 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
             await access.caller("made up", "own", "10.0.0.1")
         assert (await access.caller("", "own", "10.0.0.1")).name == first.name
 
-    run(work, address=EVERYWHERE, anonymous=True, anonymous_requests_per_minute=2)
 
-
-def test_an_ipv6_site_is_one_address() -> None:
-    async def work(access: Access, _store: Store) -> list[str]:
+async def test_an_ipv6_site_is_one_address() -> None:
+    async with opened(address=EVERYWHERE, anonymous=True) as (access, _):
         addresses = (
             *("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1"),
             *("::ffff:10.0.0.1", "10.0.0.1", "fe80::1%eth0", "odd:address"),
         )
-        return [(await access.caller(None, "own", address)).name for address in addresses]
-
-    names = run(work, address=EVERYWHERE, anonymous=True)
+        names = [(await access.caller(None, "own", address)).name for address in addresses]
     assert names[0] == names[1] != names[2]
     assert names[3] == names[4] == "anonymous 10.0.0.1"
     assert len({*names}) == 5
 
 
-def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
-    async def work(access: Access, _store: Store) -> None:
+async def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
+    async with opened(address=EVERYWHERE, anonymous=True, anonymous_characters_per_month=100) as (
+        access,
+        _,
+    ):
         caller = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller(None, "own", "10.0.0.2")
         await use(access, caller, 60)
@@ -180,11 +168,9 @@ def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
         assert (await access.usage(caller)).characters == 100
         assert (await access.usage(caller)).characters_limit == 100
 
-    run(work, address=EVERYWHERE, anonymous=True, anonymous_characters_per_month=100)
 
-
-def test_all_protocols_share_one_quota() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_all_protocols_share_one_quota() -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         secret = await new_key(store, Limits(characters_per_month=10))
         for protocol in ("own", "deepl", "libretranslate", "riva"):
             caller = await access.caller(secret, protocol, "10.0.0.1")
@@ -197,11 +183,10 @@ def test_all_protocols_share_one_quota() -> None:
         assert (used.characters, used.requests, used.characters_limit) == (9, 3, 10)
         assert used.begin < used.end
 
-    run(work, address=EVERYWHERE)
 
-
-def test_a_failed_request_does_not_count_for_the_month() -> None:
-    async def work(access: Access, store: Store) -> tuple[int, int]:
+async def test_a_failed_request_does_not_count_for_the_month() -> None:
+    # A cancelled request may have been translated, and so counts.
+    async with opened(address=EVERYWHERE) as (access, store):
         caller = await access.caller(
             await new_key(store, Limits(characters_per_month=10)), "own", ""
         )
@@ -215,14 +200,11 @@ def test_a_failed_request_does_not_count_for_the_month() -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         used = await access.usage(caller)
-        return used.characters, used.requests
-
-    # A cancelled request may have been translated, and so counts.
-    assert run(work, address=EVERYWHERE) == (9, 5)
+        assert (used.characters, used.requests) == (9, 5)
 
 
-def test_slots_are_released_however_requests_end() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_slots_are_released_however_requests_end() -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         caller = await access.caller(await new_key(store, Limits(concurrent_requests=1)), "own", "")
         for _ in range(3):
             task = asyncio.create_task(use(access, caller, 1, 100))
@@ -236,22 +218,18 @@ def test_slots_are_released_however_requests_end() -> None:
                     raise ZeroDivisionError
         await use(access, caller, 1)
 
-    run(work, address=EVERYWHERE)
 
-
-def test_a_text_that_never_fits_uses_no_quota() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_a_text_that_never_fits_uses_no_quota() -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         limits = Limits(requests_per_minute=1, characters_per_request=5)
         caller = await access.caller(await new_key(store, limits), "own", "")
         with pytest.raises(TooLarge):
             await use(access, caller, 6)
         await use(access, caller, 5)
 
-    run(work, address=EVERYWHERE)
 
-
-def test_the_record_of_a_request_has_its_callers_usage() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_the_record_of_a_request_has_its_callers_usage() -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         limits = Limits(requests_per_minute=1, characters_per_month=50)
         caller = await access.caller(await new_key(store, limits), "own", "")
         record = begin_record()
@@ -266,8 +244,6 @@ def test_the_record_of_a_request_has_its_callers_usage() -> None:
         assert record.limit_status.refused == "requests"
         assert record.characters == 0
 
-    run(work, address=EVERYWHERE)
-
 
 @settings(max_examples=40)
 @given(
@@ -279,10 +255,10 @@ def test_the_record_of_a_request_has_its_callers_usage() -> None:
     quota=st.integers(0, 200),
     concurrent=st.integers(1, 5),
 )
-def test_races_never_exceed_a_quota_and_lose_no_count(
+async def test_races_never_exceed_a_quota_and_lose_no_count(
     requests: list[tuple[int, int, str]], quota: int, concurrent: int
 ) -> None:
-    async def work(access: Access, store: Store) -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         limits = Limits(characters_per_month=quota, concurrent_requests=concurrent)
         secret = await new_key(store, limits)
         running = most_running = counted = most_counted = admitted = 0
@@ -319,13 +295,11 @@ def test_races_never_exceed_a_quota_and_lose_no_count(
         written = await store.read(lambda db: month_usage(db, f"{used.begin:%Y-%m}"))
         assert written.get(caller.name, (0, 0)) == (counted, admitted)
 
-    run(work, address=EVERYWHERE)
-
 
 @settings(max_examples=8)
 @given(clients=st.integers(1, 30), after_s=st.floats(0, 0.2))
-def test_a_key_revoked_during_use_is_refused_to_all(clients: int, after_s: float) -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_a_key_revoked_during_use_is_refused_to_all(clients: int, after_s: float) -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         key, secret = await store.write(lambda db: add_key(db, ""))
         last_s = 0.0
 
@@ -348,11 +322,9 @@ def test_a_key_revoked_during_use_is_refused_to_all(clients: int, after_s: float
             revoked_s = time.monotonic()
         assert last_s - revoked_s < 1
 
-    run(work, address=EVERYWHERE)
 
-
-def test_usage_is_reset_with_a_new_month(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_usage_is_reset_with_a_new_month(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(address=EVERYWHERE) as (access, store):
         caller = await access.caller(
             await new_key(store, Limits(characters_per_month=10)), "own", ""
         )
@@ -366,18 +338,17 @@ def test_usage_is_reset_with_a_new_month(monkeypatch: pytest.MonkeyPatch) -> Non
         await use(access, caller, 10)
         assert (await access.usage(caller)).characters == 10
 
-    run(work, address=EVERYWHERE)
-
 
 @pytest.mark.parametrize("url", ["http://localhost:6379", "nonsense", "redis://:pa55word@h:x/0"])
-def test_a_wrong_url_of_redis_is_refused_without_its_password(url: str) -> None:
+async def test_a_wrong_url_of_redis_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError, match="limits_url") as caught:
-        run(lambda _access, _store: asyncio.sleep(0), limits_url=url)
+        async with opened(limits_url=url):
+            pass
     assert "pa55word" not in str(caught.value)
 
 
-def test_characters_of_work_that_failed_later_are_refunded() -> None:
-    async def work(access: Access, store: Store) -> None:
+async def test_characters_of_work_that_failed_later_are_refunded() -> None:
+    async with opened() as (access, store):
         secret = await new_key(store, Limits(characters_per_month=10))
         caller = await access.caller(secret, "own", "")
         await use(access, caller, 10)
@@ -385,11 +356,9 @@ def test_characters_of_work_that_failed_later_are_refunded() -> None:
         assert (await access.usage(caller)).characters == 0
         await use(access, caller, 10)
 
-    run(work)
 
-
-def test_callers_without_a_required_key_are_strangers() -> None:
-    async def strangers(access: Access, store: Store) -> None:
+async def test_callers_without_a_required_key_are_strangers() -> None:
+    async with opened(address=EVERYWHERE, anonymous=True) as (access, store):
         caller = await access.caller(None, "own", "10.0.0.1")
         assert caller.is_stranger
         with pytest.raises(KeyMissing, match="lists of documents need a key"):
@@ -397,9 +366,5 @@ def test_callers_without_a_required_key_are_strangers() -> None:
         secret = await new_key(store)
         await asyncio.sleep(0.6)
         assert not (await access.caller(secret, "own", "10.0.0.1")).is_stranger
-
-    async def locals_(access: Access, _store: Store) -> None:
+    async with opened(anonymous=True) as (access, _):
         assert not (await access.caller(None, "own", "127.0.0.1")).is_stranger
-
-    run(strangers, address=EVERYWHERE, anonymous=True)
-    run(locals_, anonymous=True)

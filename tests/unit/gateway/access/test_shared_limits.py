@@ -7,7 +7,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,29 +32,18 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
 
 
 @contextlib.asynccontextmanager
-async def gateways(*stores: Store, url: str) -> AsyncIterator[list[Access]]:
+async def gateways(url: str, count: int = 2) -> AsyncIterator[list[Access]]:
+    """Gateways that have no state in common but that of Redis."""
+    stores = [Store(None) for _ in range(count)]
     accesses = [Access(GatewaySettings(limits_url=url), store) for store in stores]
     for access in accesses:
         await access.open()
     try:
         yield accesses
     finally:
-        for access in accesses:
+        for access, store in zip(accesses, stores, strict=True):
             await access.close()
-
-
-def run(url: str, work: Callable[[list[Access]], Awaitable[Any]], count: int = 2) -> Any:
-    """Run a function with some gateways, each of which has its own state."""
-
-    async def whole() -> Any:
-        stores = [Store(None) for _ in range(count)]
-        async with gateways(*stores, url=url) as accesses:
-            result = await work(accesses)
-        for store in stores:
             store.close()
-        return result
-
-    return asyncio.run(whole())
 
 
 def new_caller(limits: Limits) -> Caller:
@@ -101,8 +90,10 @@ class TestRedis:
             (Limits(concurrent_requests=10), 10),
         ],
     )
-    def test_two_gateways_keep_one_limit(self, redis: Redis, limits: Limits, fit: int) -> None:
-        async def work(both: list[Access]) -> int:
+    async def test_two_gateways_keep_one_limit(
+        self, redis: Redis, limits: Limits, fit: int
+    ) -> None:
+        async with gateways(redis.url) as both:
             caller, everybody = new_caller(limits), asyncio.Barrier(60)
 
             async def request(number: int) -> bool:
@@ -114,9 +105,7 @@ class TestRedis:
                     await everybody.wait()
                     return False
 
-            return sum(await asyncio.gather(*map(request, range(everybody.parties))))
-
-        assert run(redis.url, work) == fit
+            assert sum(await asyncio.gather(*map(request, range(everybody.parties)))) == fit
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
@@ -126,10 +115,10 @@ class TestRedis:
         quota=st.integers(0, 200),
         concurrent=st.integers(1, 5),
     )
-    def test_concurrent_gateways_never_exceed_a_quota(
+    async def test_concurrent_gateways_never_exceed_a_quota(
         self, redis: Redis, requests: list[tuple[int, int, bool]], quota: int, concurrent: int
     ) -> None:
-        async def work(all_of_them: list[Access]) -> None:
+        async with gateways(redis.url, 3) as all_of_them:
             caller = new_caller(Limits(characters_per_month=quota, concurrent_requests=concurrent))
             running = counted = 0
 
@@ -152,10 +141,8 @@ class TestRedis:
             for access in all_of_them:
                 assert (await access.usage(caller)).characters == counted
 
-        run(redis.url, work, 3)
-
-    def test_a_refused_request_fits_after_its_retry_time(self, redis: Redis) -> None:
-        async def work(both: list[Access]) -> None:
+    async def test_a_refused_request_fits_after_its_retry_time(self, redis: Redis) -> None:
+        async with gateways(redis.url) as both:
             caller = new_caller(Limits(requests_per_minute=120))
 
             async def use_up() -> None:
@@ -170,10 +157,8 @@ class TestRedis:
             await asyncio.sleep(caught.value.retry_after_s + 0.01)
             assert await ask(both[1], caller)
 
-        run(redis.url, work)
-
-    def test_characters_of_work_that_failed_later_are_refunded(self, redis: Redis) -> None:
-        async def work(both: list[Access]) -> None:
+    async def test_characters_of_work_that_failed_later_are_refunded(self, redis: Redis) -> None:
+        async with gateways(redis.url) as both:
             caller = new_caller(Limits(characters_per_month=100))
             assert await ask(both[0], caller, 100)
             await both[0].refund(caller, 60, time.time())
@@ -181,10 +166,8 @@ class TestRedis:
             assert not await ask(both[1], caller, 61)
             assert await ask(both[1], caller, 60)
 
-        run(redis.url, work)
-
-    def test_the_month_survives_a_redis_that_loses_its_data(self, redis: Redis) -> None:
-        async def work(both: list[Access]) -> None:
+    async def test_the_month_survives_a_redis_that_loses_its_data(self, redis: Redis) -> None:
+        async with gateways(redis.url) as both:
             caller = new_caller(Limits(characters_per_month=100))
             assert await ask(both[0], caller, 40)
             assert await ask(both[1], caller, 40)
@@ -199,14 +182,11 @@ class TestRedis:
             assert not await ask(both[0], caller, 21)
             assert await ask(both[0], caller, 20)
 
-        run(redis.url, work)
-
-    def test_a_killed_gateway_holds_its_slots_for_a_while(
+    async def test_a_killed_gateway_holds_its_slots_for_a_while(
         self, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(shared_limits, "_LEASE_S", 3)
-
-        async def work(both: list[Access]) -> None:
+        async with gateways(redis.url) as both:
             caller = new_caller(Limits(concurrent_requests=1))
             context = both[0].admitted(caller, 1)
             await context.__aenter__()  # and never leaves
@@ -215,26 +195,21 @@ class TestRedis:
             assert await ask(both[1], caller)
             await context.__aexit__(None, None, None)
 
-        run(redis.url, work)
-
-    def test_a_long_request_keeps_its_slot(
+    async def test_a_long_request_keeps_its_slot(
         self, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(shared_limits, "_LEASE_S", 3)
         monkeypatch.setattr(shared_limits, "_RENEW_S", 0.2)
         monkeypatch.setattr(time, "time", lambda: 86_400.0)  # a gateway whose clock is wrong
-
-        async def work(both: list[Access]) -> None:
+        async with gateways(redis.url) as both:
             caller = new_caller(Limits(concurrent_requests=1))
             async with both[0].admitted(caller, 1):
                 await asyncio.sleep(4)
                 assert not await ask(both[1], caller)
             assert await ask(both[1], caller)
 
-        run(redis.url, work)
-
     @pytest.mark.parametrize("fault", ["away", "slow", "full", "other types", "no numbers"])
-    def test_a_faulty_redis_neither_delays_requests_nor_lifts_limits(
+    async def test_a_faulty_redis_neither_delays_requests_nor_lifts_limits(
         self, redis: Redis, fault: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         operator = redis_client.Redis.from_url(redis.url)
@@ -256,37 +231,34 @@ class TestRedis:
                     else:
                         operator.hset(name, "name", b"\xff")
 
-        async def work(both: list[Access]) -> None:
-            caller = new_caller(Limits(5, None, 1000, None, 5))
-            async with both[0].admitted(caller, 1):  # ends while Redis is faulty
-                break_it(caller)
-                begun_s = time.monotonic()
-                results = await asyncio.gather(*(ask(both[0], caller) for _ in range(20)))
-                # The script of a full Redis runs, as it begins with a command that needs no memory.
-                assert sum(results) == (4 if fault == "full" else 5)
-                assert (await both[0].usage(caller)).characters == 1 + sum(results)
-            assert time.monotonic() - begun_s < 3 * shared_limits._ANSWER_S + 1
-            assert len(caplog.records) == (0 if fault == "full" else 1)
-            if fault == "away":
-                redis.start()
-            if fault == "full":
-                operator.config_set("maxmemory", 0)
-            if fault in ("away", "slow"):
-                await asyncio.sleep(shared_limits._PAUSE_S + 0.1)
-            other = new_caller(Limits(requests_per_minute=4))
-            assert sum([await ask(both[number % 2], other) for number in range(10)]) == 4
-
         try:
-            run(redis.url, work)
+            async with gateways(redis.url) as both:
+                caller = new_caller(Limits(5, None, 1000, None, 5))
+                async with both[0].admitted(caller, 1):  # ends while Redis is faulty
+                    break_it(caller)
+                    begun_s = time.monotonic()
+                    results = await asyncio.gather(*(ask(both[0], caller) for _ in range(20)))
+                    # A full Redis runs the script: its first command needs no memory.
+                    assert sum(results) == (4 if fault == "full" else 5)
+                    assert (await both[0].usage(caller)).characters == 1 + sum(results)
+                assert time.monotonic() - begun_s < 3 * shared_limits._ANSWER_S + 1
+                assert len(caplog.records) == (0 if fault == "full" else 1)
+                if fault == "away":
+                    redis.start()
+                if fault == "full":
+                    operator.config_set("maxmemory", 0)
+                if fault in ("away", "slow"):
+                    await asyncio.sleep(shared_limits._PAUSE_S + 0.1)
+                other = new_caller(Limits(requests_per_minute=4))
+                assert sum([await ask(both[number % 2], other) for number in range(10)]) == 4
         finally:
             redis.stop()
             redis.start()
 
-    def test_a_late_redis_holds_no_slots(self, redis: Redis) -> None:
+    async def test_a_late_redis_holds_no_slots(self, redis: Redis) -> None:
         operator = redis_client.Redis.from_url(redis.url)
         busy = threading.Thread(target=operator.eval, args=(_BUSY, 0, 2.5))
-
-        async def work(both: list[Access]) -> None:
+        async with gateways(redis.url) as both:
             caller = new_caller(Limits(concurrent_requests=1))
             assert await ask(both[0], caller)
             busy.start()
@@ -299,41 +271,36 @@ class TestRedis:
             await asyncio.gather(*_limiter(both[0])._unfinished)
             assert await ask(both[1], caller)
 
-        run(redis.url, work)
-
-    def test_a_wrong_password_is_logged_without_it(
+    async def test_a_wrong_password_is_logged_without_it(
         self, redis: Redis, caplog: pytest.LogCaptureFixture
     ) -> None:
         url = redis.url.replace(PASSWORD, "wr0ng")
-
-        async def work(both: list[Access]) -> bool:
-            return await ask(both[0], new_caller(Limits(requests_per_minute=1)))
-
-        assert run(url, work)
+        async with gateways(url) as both:
+            assert await ask(both[0], new_caller(Limits(requests_per_minute=1)))
         assert "AuthenticationError" in caplog.text
         assert "wr0ng" not in caplog.text
 
 
-def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixture) -> None:
-    async def work(both: list[Access]) -> list[list[bool]]:
+async def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async with gateways(f"redis://:{PASSWORD}@127.0.0.1:1/0") as both:
         caller = new_caller(Limits(requests_per_minute=2, concurrent_requests=1))
-        return [[await ask(access, caller) for _ in range(4)] for access in both]
-
-    answers = run(f"redis://:{PASSWORD}@127.0.0.1:1/0", work)
+        answers = [[await ask(access, caller) for _ in range(4)] for access in both]
     assert answers == [[True, True, False, False]] * 2
     assert len(caplog.records) == 2  # one for each gateway
     assert "this gateway limits alone" in caplog.text
     assert PASSWORD not in caplog.text
 
 
-def test_a_hanging_redis_delays_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hanging_redis_delays_one_request_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(shared_limits, "_ANSWER_S", 2.0)
     monkeypatch.setattr(shared_limits, "_PAUSE_S", 1.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
 
-        async def work(both: list[Access]) -> list[list[float]]:
+        async with gateways(f"redis://127.0.0.1:{silent.getsockname()[1]}") as both:
             caller = new_caller(Limits(requests_per_minute=99))
 
             async def timed() -> float:
@@ -343,10 +310,8 @@ def test_a_hanging_redis_delays_one_request_at_a_time(monkeypatch: pytest.Monkey
 
             first_s = [await timed() for _ in range(3)]
             await asyncio.sleep(shared_limits._PAUSE_S)
-            return [first_s, await asyncio.gather(*(timed() for _ in range(20)))]
-
-        all_times_s = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
-    assert [sum(one_s >= 2 for one_s in times_s) for times_s in all_times_s] == [1, 1]
+            later_s = await asyncio.gather(*(timed() for _ in range(20)))
+    assert [sum(one_s >= 2 for one_s in times_s) for times_s in (first_s, later_s)] == [1, 1]
 
 
 def _limiter(access: Access) -> shared_limits.RedisRateLimiter:
@@ -356,7 +321,7 @@ def _limiter(access: Access) -> shared_limits.RedisRateLimiter:
 
 
 @pytest.mark.parametrize("is_admitted", [False, True])
-def test_a_request_cancelled_during_admission_is_refunded(is_admitted: bool) -> None:
+async def test_a_request_cancelled_during_admission_is_refunded(is_admitted: bool) -> None:
     given: list[tuple[str, int]] = []
     taking, working = asyncio.Event(), asyncio.Event()
 
@@ -369,7 +334,7 @@ def test_a_request_cancelled_during_admission_is_refunded(is_admitted: bool) -> 
         await asyncio.sleep(0.1)
         given.append((running, characters))
 
-    async def work(access: list[Access]) -> None:
+    async with gateways("redis://localhost:1/0", 1) as access:
         limiter = _limiter(access[0])
         limiter._take, limiter._end = take, end  # type: ignore[method-assign, assignment]
         caller = new_caller(Limits(concurrent_requests=1))
@@ -387,5 +352,3 @@ def test_a_request_cancelled_during_admission_is_refunded(is_admitted: bool) -> 
         assert limiter._leases == {}
         unused = 0 if is_admitted else 5
         assert given == [(f"dragoman:{{{caller.name}}}:{caller.name}:running", unused)]
-
-    run("redis://localhost:1/0", work, 1)

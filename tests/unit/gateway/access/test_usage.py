@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,17 @@ from hypothesis import strategies as st
 MONTH = "2026-11"
 
 
-def run(folder: Path | None, work: Callable[[UsageCounter, Store], Awaitable[Any]]) -> Any:
-    """Run a function with the usage counter of a gateway that starts and stops."""
-
-    async def whole() -> Any:
-        store = Store(folder)
-        counter = UsageCounter(store)
-        counter.open()
-        try:
-            return await work(counter, store)
-        finally:
-            await counter.close()
-            store.close()
-
-    return asyncio.run(whole())
+@asynccontextmanager
+async def opened(folder: Path | None) -> AsyncIterator[tuple[UsageCounter, Store]]:
+    """The usage counter of a gateway that starts and stops."""
+    store = Store(folder)
+    counter = UsageCounter(store)
+    counter.open()
+    try:
+        yield counter, store
+    finally:
+        await counter.close()
+        store.close()
 
 
 async def total(counter: UsageCounter, name: str = "one") -> tuple[int, int]:
@@ -41,25 +39,20 @@ async def total(counter: UsageCounter, name: str = "one") -> tuple[int, int]:
     return counter.total(name, MONTH)
 
 
-def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
-    async def use(counter: UsageCounter, _store: Store) -> tuple[int, int]:
-        before = await total(counter)
-        for _ in range(10):
-            counter.add("one", MONTH, 3, 1)
-        return before
-
-    assert [run(tmp_path, use) for _ in range(4)] == [(0, 0), (30, 10), (60, 20), (90, 30)]
+async def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
+    for before in [(0, 0), (30, 10), (60, 20), (90, 30)]:
+        async with opened(tmp_path) as (counter, _):
+            assert await total(counter) == before
+            for _ in range(10):
+                counter.add("one", MONTH, 3, 1)
 
 
-def test_it_is_written_each_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_written_each_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_module, "_FLUSH_S", 0.02)
-
-    async def use(counter: UsageCounter, store: Store) -> dict[str, tuple[int, int]]:
+    async with opened(tmp_path) as (counter, store):
         counter.add("one", MONTH, 3, 1)
         await asyncio.sleep(0.2)
-        return await store.read(lambda db: month_usage(db, MONTH))
-
-    assert run(tmp_path, use) == {"one": (3, 1)}
+        assert await store.read(lambda db: month_usage(db, MONTH)) == {"one": (3, 1)}
 
 
 STEPS = st.lists(
@@ -74,52 +67,51 @@ STEPS = st.lists(
 
 @settings(max_examples=60)
 @given(steps=STEPS)
-def test_every_order_of_events_is_counted_correctly(steps: list[tuple[str, str, int]]) -> None:
-    async def work() -> None:
-        store = Store(None)
-        counter = UsageCounter(store)
-        expected = {"one": 0, "other": 0}
-        flushes: list[asyncio.Task[None]] = []
-        real = store.write
+async def test_every_order_of_events_is_counted_correctly(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    store = Store(None)
+    counter = UsageCounter(store)
+    expected = {"one": 0, "other": 0}
+    flushes: list[asyncio.Task[None]] = []
+    real = store.write
 
-        async def failing(work: Any) -> Any:
-            def half(connection: Any) -> None:
-                work(connection)
-                raise Unavailable("the disk is full")
+    async def failing(work: Any) -> Any:
+        def half(connection: Any) -> None:
+            work(connection)
+            raise Unavailable("the disk is full")
 
-            await real(half)
+        await real(half)
 
-        for step, name, size in steps:
-            if step == "add":
-                counter.add(name, MONTH, size, 1)
-                expected[name] += size
-            elif step == "flush":
-                await counter.flush()
-            elif step == "flush beside":
-                flushes.append(asyncio.create_task(counter.flush()))
-                await asyncio.sleep(0)
-            elif step == "flush that fails":
-                store.write = failing  # type: ignore[method-assign]
-                await asyncio.gather(counter.flush(), return_exceptions=True)
-                store.write = real  # type: ignore[method-assign]
-            elif step == "read":
-                await counter.read(name, MONTH)
-                assert counter.total(name, MONTH)[0] == expected[name]
-            else:
-                await asyncio.gather(*flushes, return_exceptions=True)
-                await counter.close()
-                counter = UsageCounter(store)
-        await asyncio.gather(*flushes, return_exceptions=True)
-        await counter.close()
-        usage = await store.read(lambda db: month_usage(db, MONTH))
-        assert {name: usage.get(name, (0, 0))[0] for name in expected} == expected
-        store.close()
-
-    asyncio.run(work())
+    for step, name, size in steps:
+        if step == "add":
+            counter.add(name, MONTH, size, 1)
+            expected[name] += size
+        elif step == "flush":
+            await counter.flush()
+        elif step == "flush beside":
+            flushes.append(asyncio.create_task(counter.flush()))
+            await asyncio.sleep(0)
+        elif step == "flush that fails":
+            store.write = failing  # type: ignore[method-assign]
+            await asyncio.gather(counter.flush(), return_exceptions=True)
+            store.write = real  # type: ignore[method-assign]
+        elif step == "read":
+            await counter.read(name, MONTH)
+            assert counter.total(name, MONTH)[0] == expected[name]
+        else:
+            await asyncio.gather(*flushes, return_exceptions=True)
+            await counter.close()
+            counter = UsageCounter(store)
+    await asyncio.gather(*flushes, return_exceptions=True)
+    await counter.close()
+    usage = await store.read(lambda db: month_usage(db, MONTH))
+    assert {name: usage.get(name, (0, 0))[0] for name in expected} == expected
+    store.close()
 
 
-def test_counts_being_written_are_not_read_twice(tmp_path: Path) -> None:
-    async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
+async def test_counts_being_written_are_not_read_twice(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (counter, store):
         real, is_written, go_on = store.write, asyncio.Event(), asyncio.Event()
 
         async def slow(work: Any) -> Any:
@@ -136,39 +128,33 @@ def test_counts_being_written_are_not_read_twice(tmp_path: Path) -> None:
         await asyncio.wait([reading], timeout=0.1)
         go_on.set()
         await flushing
-        return await reading
-
-    assert run(tmp_path, use) == (3, 1)
+        assert await reading == (3, 1)
 
 
-def test_two_gateways_with_one_folder_add_up(tmp_path: Path) -> None:
-    async def work() -> tuple[tuple[int, int], tuple[int, int]]:
-        stores = Store(tmp_path), Store(tmp_path)
-        counters = [UsageCounter(store) for store in stores]
-        for _ in range(20):
-            for counter in counters:
-                counter.add("one", MONTH, 5, 1)
-            await asyncio.gather(*(counter.flush() for counter in counters))
-        counters[0].add("one", MONTH, 0, 1)
-        counters[1].add("one", MONTH, 0, 1)
+async def test_two_gateways_with_one_folder_add_up(tmp_path: Path) -> None:
+    stores = Store(tmp_path), Store(tmp_path)
+    counters = [UsageCounter(store) for store in stores]
+    for _ in range(20):
         for counter in counters:
-            await counter.flush()
-        counters[0].add("one", MONTH, 0, 1)
-        await counters[0].flush()
-        totals = counters[0].total("one", MONTH), counters[1].total("one", MONTH)
-        for store in stores:
-            store.close()
-        return totals
+            counter.add("one", MONTH, 5, 1)
+        await asyncio.gather(*(counter.flush() for counter in counters))
+    counters[0].add("one", MONTH, 0, 1)
+    counters[1].add("one", MONTH, 0, 1)
+    for counter in counters:
+        await counter.flush()
+    counters[0].add("one", MONTH, 0, 1)
+    await counters[0].flush()
+    totals = counters[0].total("one", MONTH), counters[1].total("one", MONTH)
+    for store in stores:
+        store.close()
+    assert totals == ((200, 43), (200, 42))
 
-    assert asyncio.run(work()) == ((200, 43), (200, 42))
 
-
-def test_a_disk_that_is_full_for_a_while_loses_nothing(
+async def test_a_disk_that_is_full_for_a_while_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(usage_module, "_FLUSH_S", 0.01)
-
-    async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
+    async with opened(tmp_path) as (counter, store):
         real = store.write
 
         async def failing(*_: Any, **__: Any) -> Any:
@@ -180,38 +166,31 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
             await asyncio.sleep(0.02)
         store.write = real  # type: ignore[method-assign]
         await counter.flush()
-        return await total(counter)
-
-    assert run(tmp_path, use) == (30, 10)
+        assert await total(counter) == (30, 10)
     assert len(caplog.records) == 1
     assert "disk is full" in caplog.text
 
 
-def test_the_number_of_counts_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_counts_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_module, "_KEPT", 5)
-
-    async def use(counter: UsageCounter, store: Store) -> tuple[int, dict[str, tuple[int, int]]]:
+    async with opened(None) as (counter, store):
         for number in range(30):
             counter.add(f"key {number}", MONTH, 1, 1)
             await counter.flush()
-        return len(counter._counts), await store.read(lambda db: month_usage(db, MONTH))
-
-    kept, written = run(None, use)
+        kept, written = (len(counter._counts), await store.read(lambda db: month_usage(db, MONTH)))
     assert kept <= 6
     assert written == {f"key {number}": (1, 1) for number in range(30)}
 
 
-def test_the_day_of_the_last_use_is_written_once_a_day(tmp_path: Path) -> None:
-    async def use(counter: UsageCounter, store: Store) -> list[str | None]:
+async def test_the_day_of_the_last_use_is_written_once_a_day(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (counter, store):
         key, _ = await store.write(lambda db: add_key(db, ""))
         days = []
         for day in ("2026-11-23", "2026-11-23", "2026-11-24"):
             counter.note_use(key.id, day)
             await counter.flush()
             days.append((await store.read(lambda db: get_key(db, key.id))).last_used_day)
-        return days
-
-    assert run(tmp_path, use) == ["2026-11-23", "2026-11-23", "2026-11-24"]
+        assert days == ["2026-11-23", "2026-11-23", "2026-11-24"]
 
 
 @pytest.mark.parametrize(

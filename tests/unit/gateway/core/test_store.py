@@ -46,10 +46,10 @@ def facts(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM facts ORDER BY name")]
 
 
-def test_folder_and_files_are_private_to_their_user(tmp_path: Path) -> None:
+async def test_folder_and_files_are_private_to_their_user(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "state"
     with opened(folder) as store:
-        asyncio.run(store.write(lambda db: put(db, "one")))
+        await store.write(lambda db: put(db, "one"))
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert modes == dict.fromkeys([FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"], 0o600)
@@ -176,13 +176,13 @@ def test_concurrently_started_processes_all_find_the_tables(tmp_path: Path) -> N
     assert not errors
 
 
-def test_a_backup_of_a_store_in_use_is_complete_and_can_be_opened(tmp_path: Path) -> None:
+async def test_a_backup_of_a_store_in_use_is_complete_and_can_be_opened(tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with opened(tmp_path / "state") as store:
-        asyncio.run(store.write(lambda db: put(db, "before")))
+        await store.write(lambda db: put(db, "before"))
         with closing(open_database(tmp_path / "state", must_exist=True)) as connection:
             back_up(connection, copy)
-        asyncio.run(store.write(lambda db: put(db, "after")))
+        await store.write(lambda db: put(db, "after"))
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("copy")] == ["copy.db"]
     restored = tmp_path / "restored"
@@ -201,22 +201,19 @@ def test_a_backup_overwrites_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_a_write_that_raises_changes_nothing(tmp_path: Path, in_memory: bool) -> None:
+async def test_a_write_that_raises_changes_nothing(tmp_path: Path, in_memory: bool) -> None:
     def half(connection: sqlite3.Connection) -> None:
         put(connection, "half")
         raise LookupError
 
-    async def run(store: Store) -> list[str]:
+    with opened(None if in_memory else tmp_path) as store:
         with pytest.raises(LookupError):
             await store.write(half)
         await store.write(lambda db: put(db, "whole"))
-        return await store.read(facts)
-
-    with opened(None if in_memory else tmp_path) as store:
-        assert asyncio.run(run(store)) == ["whole"]
+        assert await store.read(facts) == ["whole"]
 
 
-def test_a_write_completes_after_its_waiter_is_cancelled(tmp_path: Path) -> None:
+async def test_a_write_completes_after_its_waiter_is_cancelled(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> None:
@@ -224,20 +221,17 @@ def test_a_write_completes_after_its_waiter_is_cancelled(tmp_path: Path) -> None
         go_on.wait(10)
         put(connection, "slow")
 
-    async def run(store: Store) -> list[str]:
+    with opened(tmp_path) as store:
         task = asyncio.create_task(store.write(slow))
         await asyncio.to_thread(begun.wait, 10)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         go_on.set()
         await store.write(lambda db: put(db, "next"))
-        return await store.read(facts)
-
-    with opened(tmp_path) as store:
-        assert asyncio.run(run(store)) == ["next", "slow"]
+        assert await store.read(facts) == ["next", "slow"]
 
 
-def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> None:
@@ -245,50 +239,41 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
         begun.set()
         go_on.wait(10)
 
-    async def run(store: Store) -> list[str]:
+    with opened(tmp_path) as store:
         task = asyncio.create_task(store.write(slow))
         await asyncio.to_thread(begun.wait, 10)
         rows = await asyncio.wait_for(store.read(facts), 5)
         go_on.set()
         await task
-        return rows
-
-    with opened(tmp_path) as store:
-        assert asyncio.run(run(store)) == []
+        assert rows == []
 
 
 @pytest.mark.parametrize("fail", [lambda db: put(db, "one"), lambda db: db.execute("SELECT ?")])
-def test_errors_of_reads_are_reported(
+async def test_errors_of_reads_are_reported(
     tmp_path: Path, fail: Callable[[sqlite3.Connection], Any]
 ) -> None:
     """Reads cannot write, and Python's own errors have no name of SQLite's."""
     with opened(tmp_path) as store, pytest.raises(Unavailable):
-        asyncio.run(store.read(fail))
+        await store.read(fail)
 
 
-def test_a_full_disk_is_reported_as_a_temporary_error(tmp_path: Path) -> None:
-    async def run(store: Store) -> list[str]:
+async def test_a_full_disk_is_reported_as_a_temporary_error(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
         await store.write(lambda db: db.execute("PRAGMA max_page_count = 1") and None)
         with pytest.raises(Unavailable, match="full"):
             await store.write(lambda db: put(db, "large", "x" * 1_000_000))
         await store.write(lambda db: db.execute("PRAGMA max_page_count = 1000000") and None)
         await store.write(lambda db: put(db, "later"))
-        return await store.read(facts)
-
-    with opened(tmp_path) as store:
-        assert asyncio.run(run(store)) == ["later"]
+        assert await store.read(facts) == ["later"]
 
 
-def test_a_short_read_does_not_wait_for_a_long_one(tmp_path: Path) -> None:
+async def test_a_short_read_does_not_wait_for_a_long_one(tmp_path: Path) -> None:
     end = threading.Event()
 
-    async def work(store: Store) -> None:
+    with opened(tmp_path) as store:
         long = asyncio.create_task(store.read(lambda _: end.wait(20), is_long=True))
         async with asyncio.timeout(20):
             assert await store.read(lambda _: 1) == 1
         assert not long.done()
         end.set()
         assert await long
-
-    with opened(tmp_path) as store:
-        asyncio.run(work(store))

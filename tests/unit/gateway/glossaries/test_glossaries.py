@@ -6,7 +6,8 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,10 @@ from dragoman_gateway.glossaries.glossaries import Dictionary, Glossaries
 ANNA, BERT = Caller("anna", "anna"), Caller("bert", "bert")
 
 
-def run(
-    work: Callable[[Glossaries], Awaitable[None]], folder: Path | None = None, **given: Any
-) -> None:
-    async def main() -> None:
-        store = Store(folder)
-        try:
-            await work(Glossaries(GatewaySettings(**given), store))
-        finally:
-            store.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened(folder: Path | None = None, **given: Any) -> AsyncIterator[Glossaries]:
+    with closing(Store(folder)) as store:
+        yield Glossaries(GatewaySettings(**given), store)
 
 
 def terms(source: str = "en", target: str = "de", **entries: str) -> Dictionary:
@@ -45,16 +39,15 @@ def terms(source: str = "en", target: str = "de", **entries: str) -> Dictionary:
     return Dictionary(source, target, entries, len(entries))
 
 
-def test_a_glossary_is_stored(tmp_path: Path) -> None:
-    async def write(of: Glossaries) -> None:
+async def test_a_glossary_is_stored(tmp_path: Path) -> None:
+    async with opened(tmp_path) as of:
         made = await of.create(ANNA, " mine ", [terms(), terms("de", "en", Tee="tea", Topf="pot")])
         assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
         assert (made.name, made.created.tzinfo is not None) == ("mine", True)
         assert [dictionary.entry_count for dictionary in made.dictionaries] == [1, 2]
         assert all(dictionary.entries is None for dictionary in made.dictionaries)
         await of.create(ANNA, "mine", [])
-
-    async def read(of: Glossaries) -> None:
+    async with opened(tmp_path) as of:
         first, second = await of.all(ANNA)
         assert second.dictionaries == ()
         glossary = await of.get(ANNA, first.id.upper(), entries=True)
@@ -65,12 +58,9 @@ def test_a_glossary_is_stored(tmp_path: Path) -> None:
             "de": {"Tee": "tea", "Topf": "pot"},
         }
 
-    run(write, tmp_path)
-    run(read, tmp_path)
 
-
-def test_a_glossary_can_be_changed() -> None:
-    async def work(of: Glossaries) -> None:
+async def test_a_glossary_can_be_changed() -> None:
+    async with opened() as of:
         made = await of.create(ANNA, "a", [terms(tea="Tee", pot="Topf")])
         assert (await of.rename(ANNA, made.id, "b")).name == "b"
         await of.put(ANNA, made.id, terms(tea="Kräutertee", cup="Tasse"), merge=True)
@@ -89,11 +79,9 @@ def test_a_glossary_can_be_changed() -> None:
         await of.delete(ANNA, made.id)
         assert await of.all(ANNA) == []
 
-    run(work)
 
-
-def test_other_callers_do_not_see_a_glossary() -> None:
-    async def work(of: Glossaries) -> None:
+async def test_other_callers_do_not_see_a_glossary() -> None:
+    async with opened() as of:
         made = await of.create(ANNA, "a", [terms()])
         for caller in (BERT, ANONYMOUS):
             assert await of.all(caller) == []
@@ -108,8 +96,6 @@ def test_other_callers_do_not_see_a_glossary() -> None:
                 with pytest.raises(NotFound, match="there is no glossary"):
                     await call
         assert (await of.get(ANNA, made.id)).name == "a"
-
-    run(work)
 
 
 @pytest.mark.parametrize(
@@ -129,29 +115,25 @@ def test_other_callers_do_not_see_a_glossary() -> None:
         ("a", [terms("en", str(n)) for n in range(101)], TooLarge, "at most 100 dictionaries"),
     ],
 )
-def test_an_invalid_glossary_is_refused(
+async def test_an_invalid_glossary_is_refused(
     name: str, dictionaries: list[Dictionary], error: type[GatewayError], message: str
 ) -> None:
-    async def work(of: Glossaries) -> None:
+    async with opened(glossary_entries=10, glossary_bytes=500) as of:
         with pytest.raises(error, match=message):
             await of.create(ANNA, name, dictionaries)
         assert await of.all(ANNA) == []
 
-    run(work, glossary_entries=10, glossary_bytes=500)
 
-
-def test_the_number_of_glossaries_of_an_owner_is_limited() -> None:
-    async def work(of: Glossaries) -> None:
+async def test_the_number_of_glossaries_of_an_owner_is_limited() -> None:
+    async with opened(glossaries_per_owner=3) as of:
         calls = [of.create(ANNA, str(number), []) for number in range(5)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert sum(isinstance(outcome, TooManyRequests) for outcome in outcomes) == 2
         await of.create(BERT, "a", [])
 
-    run(work, glossaries_per_owner=3)
 
-
-def test_strangers_have_no_glossaries() -> None:
-    async def work(of: Glossaries) -> None:
+async def test_strangers_have_no_glossaries() -> None:
+    async with opened() as of:
         stranger = Caller("anonymous 10.0.0.1", is_stranger=True)
         for call in (
             of.create(stranger, "a", []),
@@ -167,11 +149,9 @@ def test_strangers_have_no_glossaries() -> None:
                 await call
         assert not (await of.terms(stranger, [], ("en", "de"), strict=True)).indexes
 
-    run(work)
 
-
-def test_bytes_of_one_owners_and_of_all_glossaries_are_limited(tmp_path: Path) -> None:
-    async def work(of: Glossaries) -> None:
+async def test_bytes_of_one_owners_and_of_all_glossaries_are_limited(tmp_path: Path) -> None:
+    async with opened(tmp_path, glossary_bytes_per_owner=300, glossary_bytes_together=400) as of:
         made = await of.create(ANNA, "a", [terms(a="b" * 150)])
         for _ in range(3):  # replacements do not add up
             await of.put(ANNA, made.id, terms(a="b" * 150))
@@ -187,10 +167,8 @@ def test_bytes_of_one_owners_and_of_all_glossaries_are_limited(tmp_path: Path) -
         await of.delete(ANNA, made.id)
         await of.create(Caller("c", "c"), "a", [terms(a="b" * 150)])
 
-    run(work, tmp_path, glossary_bytes_per_owner=300, glossary_bytes_together=400)
 
-
-def test_many_entries_are_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_entries_are_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
     written = Glossaries._written
 
@@ -199,17 +177,14 @@ def test_many_entries_are_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch) -
         return written(self, dictionary)
 
     monkeypatch.setattr(Glossaries, "_written", noted)
-
-    async def work(of: Glossaries) -> None:
+    async with opened() as of:
         made = await of.create(ANNA, "a", [terms()])
         await of.put(ANNA, made.id, terms())
         assert threads
         assert threading.main_thread() not in threads
 
-    run(work)
 
-
-def test_a_large_glossary_is_read_and_merged_outside_of_the_threads_of_the_store(
+async def test_a_large_glossary_is_read_and_merged_outside_of_the_threads_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another key's check would wait for them."""
@@ -220,24 +195,20 @@ def test_a_large_glossary_is_read_and_merged_outside_of_the_threads_of_the_store
         threads.add(threading.current_thread().name)
         return loads(written)
 
-    async def work(of: Glossaries) -> None:
+    async with opened(tmp_path) as of:
         made = await of.create(ANNA, "mine", [terms()])
         monkeypatch.setattr(json, "loads", noted)
         await of.put(ANNA, made.id, terms(pot="Topf"), merge=True)
         glossary = await of.get(ANNA, made.id, entries=True)
         assert glossary.dictionaries[0].entries == {"tea": "Tee", "pot": "Topf"}
-
-    run(work, tmp_path)
     assert threads
     assert not [name for name in threads if name.startswith(("store", "MainThread"))]
 
 
-def test_entries_that_change_during_a_merge_are_not_lost(tmp_path: Path) -> None:
-    async def work(of: Glossaries) -> None:
+async def test_entries_that_change_during_a_merge_are_not_lost(tmp_path: Path) -> None:
+    async with opened(tmp_path) as of:
         made = await of.create(ANNA, "mine", [terms()])
         merges = [of.put(ANNA, made.id, terms(**{f"a{n}": "b"}), merge=True) for n in range(5)]
         await asyncio.gather(*merges)
         glossary = await of.get(ANNA, made.id, entries=True)
         assert glossary.dictionaries[0].entries == {"tea": "Tee"} | {f"a{n}": "b" for n in range(5)}
-
-    run(work, tmp_path)

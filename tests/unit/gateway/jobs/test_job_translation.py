@@ -15,7 +15,7 @@ from dragoman_client import ServerUnavailable, Translation
 from dragoman_gateway.core.caller import ANONYMOUS
 from dragoman_gateway.core.errors import NotFound
 
-from tests.unit.gateway.jobs.test_jobs import Office, run, wanted
+from tests.unit.gateway.jobs.test_jobs import Office, opened, wanted
 from tests.unit.gateway.texts.model_server import ModelServer
 from tests.unit.gateway.texts.test_translations import until
 
@@ -81,11 +81,10 @@ def done_portions(office: Office, job_id: str) -> int:
     return office.jobs._queue.jobs[job_id].record.done_portions
 
 
-def test_portions_overlap_and_are_written_in_order() -> None:
+async def test_portions_overlap_and_are_written_in_order() -> None:
     """At most two are read before the first of them is written."""
     server = Gates()
-
-    async def work(office: Office) -> None:
+    async with opened(server=server) as office:
         job = await office.submit(document(5))
         await until(lambda: sorted(server.arrived) == [0, 1])
         server.open(1)
@@ -101,37 +100,29 @@ def test_portions_overlap_and_are_written_in_order() -> None:
         assert (await office.result(job)).decode() == await translated(5)
         assert sorted(server.arrived) == [0, 1, 2, 3, 4]
 
-    run(work, server=server)
 
-
-def test_a_killed_gateway_translates_again_what_was_not_written(tmp_path: Path) -> None:
+async def test_a_killed_gateway_translates_again_what_was_not_written(tmp_path: Path) -> None:
     """Also a portion that the server had answered before the one in front of it."""
     ids: list[str] = []
     killed, again = Gates(), Gates()
-
-    async def begin(office: Office) -> None:
+    async with opened(tmp_path / "state", killed) as office:
         ids.append((await office.submit(document(5))).id)
         killed.open(0, 1, 3)
         await until(lambda: len(killed.asked) == 3 and done_portions(office, ids[0]) == 2)
         await settled()
         shutil.copytree(tmp_path / "state", tmp_path / "killed")
-
-    async def go_on(office: Office) -> None:
+    async with opened(tmp_path / "killed", again) as office:
         again.open(*range(5))
         content = await office.result(await office.jobs.get(ANONYMOUS, ids[0]))
         assert content.decode() == await translated(5)
         assert sorted(again.arrived) == [2, 3, 4]
 
-    run(begin, tmp_path / "state", killed)
-    run(go_on, tmp_path / "killed", again)
 
-
-def test_a_refused_text_of_one_portion_does_not_affect_the_others() -> None:
+async def test_a_refused_text_of_one_portion_does_not_affect_the_others() -> None:
     server = Gates()
     texts = paragraphs(3)
     refused = texts[PARAGRAPHS + 7] = "This is refused, like all of its kind."
-
-    async def work(office: Office) -> None:
+    async with opened(server=server) as office:
         job = await office.submit("\n\n".join(texts).encode())
         server.open(1, 2)
         # Those before and after it are sent again.
@@ -141,13 +132,10 @@ def test_a_refused_text_of_one_portion_does_not_affect_the_others() -> None:
         for text, written in zip(texts, translations, strict=True):
             assert written == (refused if text is refused else await wanted(text))
 
-    run(work, server=server)
 
-
-def test_deleting_a_document_cancels_all_of_its_requests() -> None:
+async def test_deleting_a_document_cancels_all_of_its_requests() -> None:
     server = Gates()
-
-    async def work(office: Office) -> None:
+    async with opened(server=server) as office:
         job = await office.submit(document(4))
         await until(lambda: sorted(server.arrived) == [0, 1])
         await office.jobs.delete(ANONYMOUS, job.id)
@@ -161,36 +149,28 @@ def test_deleting_a_document_cancels_all_of_its_requests() -> None:
         server.open(0)
         await office.result(await office.submit(document(1)))
 
-    run(work, server=server)
 
-
-def test_an_error_in_a_portion_cancels_the_others(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_in_a_portion_cancels_the_others(caplog: pytest.LogCaptureFixture) -> None:
     server = Gates()
     server.errors = {0: RuntimeError("secret text"), 2: RuntimeError("secret text")}
-
-    async def work(office: Office) -> None:
+    async with opened(server=server) as office:
         job = await office.submit(document(4))
         await until(lambda: sorted(server.arrived) == [0, 1])
         server.open(0)
         assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=10)).state == "failed"
         assert (sorted(server.arrived), server.cancelled) == ([0, 1], 1)
         assert len(office.access.refunded) == 1
-
-    run(work, server=server)
     assert "secret" not in caplog.text
 
 
-def test_a_portion_waits_for_the_server_while_the_next_is_translated() -> None:
+async def test_a_portion_waits_for_the_server_while_the_next_is_translated() -> None:
     server = Gates()
     # One more than a request is sent by itself.
     server.failing = [ServerUnavailable("away") for _ in range(5)]
-
-    async def work(office: Office) -> None:
+    async with opened(server=server) as office:
         job = await office.submit(document(3))
         await until(lambda: sorted(server.arrived) == [0, 1])
         server.open(0)
         await until(lambda: not server.failing)
         server.open(1, 2)
         assert (await office.result(job)).decode() == await translated(3)
-
-    run(work, server=server)

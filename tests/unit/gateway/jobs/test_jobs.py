@@ -93,22 +93,17 @@ class Office:
         return (await self.jobs.result(ANONYMOUS, job.id)).read_bytes()
 
 
-def run(
-    work: Callable[[Office], Awaitable[None]],
-    folder: Path | None = None,
-    server: ModelServer | None = None,
-    **given: Any,
-) -> None:
-    async def main() -> None:
-        office = Office(folder, server or ModelServer(), **given)
-        await office.jobs.open()
-        try:
-            await work(office)
-        finally:
-            await office.jobs.close()
-            await office.readers.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened(
+    folder: Path | None = None, server: ModelServer | None = None, **given: Any
+) -> AsyncIterator[Office]:
+    office = Office(folder, server or ModelServer(), **given)
+    await office.jobs.open()
+    try:
+        yield office
+    finally:
+        await office.jobs.close()
+        await office.readers.close()
 
 
 async def wanted(text: str) -> str:
@@ -118,11 +113,10 @@ async def wanted(text: str) -> str:
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
+async def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
     lines = ["Hello there.", "", "", "  - A point.", "How are you? Fine.", " ", "1. Ä", "...", ""]
     text = end.join(lines)
-
-    async def work(office: Office) -> None:
+    async with opened() as office:
         content = bom + text.encode()
         parts = [content[:16], content[16:30], content[30:]]
         job = await office.submit(*parts, name="C:\\dir/my file.TXT")
@@ -133,22 +127,22 @@ def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
         assert document.count(end.encode()) == len(lines) - 1
         assert office.access.characters == [len(text)]
 
-    run(work)
-
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n \n", b"one line"])
-def test_small_documents(content: bytes) -> None:
-    async def work(office: Office) -> None:
+async def test_small_documents(content: bytes) -> None:
+    async with opened() as office:
         document = await office.result(await office.submit(content))
         bom = b"\xef\xbb\xbf"
         text = content.removeprefix(bom).decode()
         assert document == content[: len(content) - len(text)] + (await wanted(text)).encode()
 
-    run(work)
 
+async def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
+    async def wanted_of(text: str) -> str:
+        translation = await wanted("Paragraph one of them is here.")
+        return text.replace("Paragraph one of them is here.", translation)
 
-def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
-    async def work(office: Office) -> None:
+    async with opened() as office:
         office.server.let_go.clear()
         text = "Paragraph one of them is here.\n\n" * 3000
         job = await office.submit(text.encode())
@@ -165,27 +159,26 @@ def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
         # The cache answers the rest.
         assert max(map(len, office.server.texts)) < 100
 
-    async def wanted_of(text: str) -> str:
-        translation = await wanted("Paragraph one of them is here.")
-        return text.replace("Paragraph one of them is here.", translation)
 
-    run(work)
-
-
-def test_a_restart_resumes_documents(tmp_path: Path) -> None:
+async def test_a_restart_resumes_documents(tmp_path: Path) -> None:
     paragraphs = [f"This is paragraph {number} of all." for number in range(500)]
     server = ModelServer()
     ids: list[str] = []
-
-    async def begin(office: Office) -> None:
+    async with opened(tmp_path, server) as office:
         ids.append((await office.submit("\n\n".join(paragraphs).encode())).id)
         await until(lambda: len(server.asked) >= 3)
         server.let_go.clear()
         job = await office.jobs.get(ANONYMOUS, ids[0])
         assert job.state == "translating"
         await asyncio.sleep(0.05)
-
-    async def go_on(office: Office) -> None:
+    (folder,) = (tmp_path / "documents").iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    with (folder / "partial").open("ab") as file:
+        file.write(b"half a wri")  # as after a crash
+    (tmp_path / "documents" / ("a" * 32)).mkdir()  # of an upload
+    (tmp_path / "documents" / ("a" * 32) / "source").write_text("Hel")
+    server.let_go.set()
+    async with opened(tmp_path, server) as office:
         job = await office.jobs.get(ANONYMOUS, ids[0])
         assert 0 < job.done < 1
         server.asked.clear()
@@ -194,44 +187,27 @@ def test_a_restart_resumes_documents(tmp_path: Path) -> None:
             [await wanted(paragraph) for paragraph in paragraphs]
         )
         assert 0 < len(server.texts) < len(paragraphs)
-
-    async def read_again(office: Office) -> None:
+    assert [path.name for path in (tmp_path / "documents").iterdir()] == ids
+    async with opened(tmp_path, server) as office:
         (job,) = await office.jobs.all(ANONYMOUS)
         assert job.state == "done"
         await office.result(job)
 
-    run(begin, tmp_path, server)
-    (folder,) = (tmp_path / "documents").iterdir()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    with (folder / "partial").open("ab") as file:
-        file.write(b"half a wri")  # as after a crash
-    (tmp_path / "documents" / ("a" * 32)).mkdir()  # of an upload
-    (tmp_path / "documents" / ("a" * 32) / "source").write_text("Hel")
-    server.let_go = asyncio.Event()
-    server.let_go.set()
-    run(go_on, tmp_path, server)
-    assert [path.name for path in (tmp_path / "documents").iterdir()] == ids
-    run(read_again, tmp_path, server)
 
-
-def test_a_document_is_not_resumed_after_two_unclean_ends(tmp_path: Path) -> None:
+async def test_a_document_is_not_resumed_after_two_unclean_ends(tmp_path: Path) -> None:
     """Its translation may be the cause of them. A clean end does not count."""
     server = ModelServer()
     ids: list[str] = []
 
-    def killed(folder: Path, begin: Callable[[Office], Awaitable[None]]) -> Path:
+    async def killed(folder: Path, begin: Callable[[Office], Awaitable[None]]) -> Path:
         """Run until documents are being translated; returns what a killed gateway leaves."""
         left = folder.with_name(folder.name + "-killed")
-
-        async def work(office: Office) -> None:
+        server.let_go.clear()
+        async with opened(folder, server, document_workers=1) as office:
             await begin(office)
             await until(lambda: len(server.asked) >= 1)
             shutil.copytree(folder, left)
-
-        server.let_go.clear()
-        run(work, folder, server, document_workers=1)
         server.asked.clear()
-        server.let_go = asyncio.Event()
         return left
 
     async def submit(office: Office) -> None:
@@ -241,26 +217,23 @@ def test_a_document_is_not_resumed_after_two_unclean_ends(tmp_path: Path) -> Non
         for job_id in ids:
             assert (await office.jobs.get(ANONYMOUS, job_id)).error is None
 
-    async def failed(office: Office) -> None:
+    folder = await killed(tmp_path / "state", submit)
+    for _ in range(3):
+        await killed(folder, resumed)  # stops in order after the copy
+        shutil.rmtree(folder.with_name(folder.name + "-killed"))
+    folder = await killed(folder, resumed)
+    server.let_go.set()
+    async with opened(folder, server) as office:
         first, second = [await office.jobs.get(ANONYMOUS, job_id) for job_id in ids]
         assert first.state == "failed"
         assert "ended 2 times while it translated this document" in str(first.error)
         assert len(office.access.refunded) == 1
         assert await office.result(second)
 
-    folder = killed(tmp_path / "state", submit)
-    for _ in range(3):
-        killed(folder, resumed)  # stops in order after the copy
-        shutil.rmtree(folder.with_name(folder.name + "-killed"))
-    folder = killed(folder, resumed)
-    server.let_go.set()
-    run(failed, folder, server)
 
-
-def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SWEEP_S", 0.02)
-
-    async def work(office: Office) -> None:
+    async with opened(document_expiry_s=0.5) as office:
         job = await office.submit(b"Hello.")
         assert await office.result(job)
         path = await office.jobs.result(ANONYMOUS, job.id)
@@ -268,11 +241,9 @@ def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(NotFound):
             await office.jobs.get(ANONYMOUS, job.id)
 
-    run(work, document_expiry_s=0.5)
 
-
-def test_a_document_can_be_cancelled() -> None:
-    async def work(office: Office) -> None:
+async def test_a_document_can_be_cancelled() -> None:
+    async with opened() as office:
         office.server.let_go.clear()
         jobs = [await office.submit(f"Hello {number}.".encode()) for number in range(4)]
         await until(lambda: len(office.server.texts) == 2)
@@ -288,11 +259,9 @@ def test_a_document_can_be_cancelled() -> None:
             await office.result(job)
         assert sorted(office.server.texts) == ["Hello 0.", "Hello 1.", "Hello 2."]
 
-    run(work)
 
-
-def test_other_callers_do_not_see_a_document() -> None:
-    async def work(office: Office) -> None:
+async def test_other_callers_do_not_see_a_document() -> None:
+    async with opened() as office:
         job = await office.submit(b"Hello.")
         other = Caller("bert", "bert")
         assert await office.jobs.all(other) == []
@@ -306,11 +275,9 @@ def test_other_callers_do_not_see_a_document() -> None:
         assert [listed.id for listed in await office.jobs.all(ANONYMOUS)] == [job.id]
         await office.result(job)
 
-    run(work)
 
-
-def test_owners_take_turns() -> None:
-    async def work(office: Office) -> None:
+async def test_owners_take_turns() -> None:
+    async with opened() as office:
         office.server.let_go.clear()
         anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
         for number in range(3):
@@ -322,17 +289,13 @@ def test_owners_take_turns() -> None:
         office.server.let_go.set()
         await until(lambda: len(office.server.texts) == 4)
 
-    run(work)
 
-
-def test_the_server_may_be_unavailable_for_a_while() -> None:
-    async def work(office: Office) -> None:
+async def test_the_server_may_be_unavailable_for_a_while() -> None:
+    async with opened() as office:
         office.server.failing = [ServerUnavailable("away")]
         assert (await office.result(await office.submit(b"Hello."))).decode() == await wanted(
             "Hello."
         )
-
-    run(work)
 
 
 PAGE = """<!doctype html><meta charset=iso-8859-1><title>Caf\xe9</title>
@@ -340,8 +303,8 @@ PAGE = """<!doctype html><meta charset=iso-8859-1><title>Caf\xe9</title>
 <script>if (a < b) c("Hello there.")</script><p>Hello there."""
 
 
-def test_only_texts_change_in_a_document_with_markup() -> None:
-    async def work(office: Office) -> None:
+async def test_only_texts_change_in_a_document_with_markup() -> None:
+    async with opened() as office:
         job = await office.submit(PAGE.encode("latin-1"), name="page.HTML")
         texts = ["Caf\xe9", "A car", "I like red cars, 2 < 3.", "Hello there.", "Hello there."]
         assert (job.file_name, job.characters) == ("page.HTML", sum(map(len, texts)))
@@ -359,8 +322,6 @@ def test_only_texts_change_in_a_document_with_markup() -> None:
         await office.result(await office.submit(PAGE.encode("latin-1"), name="again.htm"))
         assert office.server.asked[before:] == [["I like red cars, 2 < 3."]]
 
-    run(work)
-
 
 @pytest.mark.parametrize(
     ("name", "document", "text"),
@@ -377,17 +338,14 @@ def test_only_texts_change_in_a_document_with_markup() -> None:
         ("a.txt", "<html><p>{}", "Hello."),
     ],
 )
-def test_formats_are_found_by_name_and_content(name: str, document: str, text: str) -> None:
+async def test_formats_are_found_by_name_and_content(name: str, document: str, text: str) -> None:
     encoding = "utf-16" if "utf-16" in document else "utf-8"
-
-    async def work(office: Office) -> None:
+    async with opened() as office:
         job = await office.submit(document.format(text).encode(encoding), name=name)
         assert job.characters == len(text)
         written = await office.result(job)
         assert written.decode(encoding) == document.format(await wanted(text))
         assert office.server.texts == [text]
-
-    run(work)
 
 
 UNITS = "<file source-language='en' original='a' datatype='b'{}><body>{}</body></file>"
@@ -416,10 +374,10 @@ XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'>{}</
         ),
     ],
 )
-def test_translations_are_put_beside_texts_if_the_format_has_both(
+async def test_translations_are_put_beside_texts_if_the_format_has_both(
     name: str, document: str, written: list[str]
 ) -> None:
-    async def work(office: Office) -> None:
+    async with opened() as office:
         # The target language is not given: the server's own is used.
         job = await office.submit(document.encode(), name=name, target_language=None)
         translated = (await office.result(job)).decode()
@@ -427,16 +385,13 @@ def test_translations_are_put_beside_texts_if_the_format_has_both(
         for part in written:
             assert part.format(hi) in translated, translated
 
-    run(work)
 
-
-def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
+async def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
     texts = [f"This is the <b>paragraph</b> {number} of all." for number in range(1000)]
     page = "\n".join(f"<p>{text}</p>" for text in texts)
     server = ModelServer()
     ids: list[str] = []
-
-    async def begin(office: Office) -> None:
+    async with opened(tmp_path, server) as office:
         ids.append((await office.submit(page.encode(), name="a.html")).id)
         await until(lambda: len(server.asked) >= 3)
         server.let_go.clear()
@@ -444,8 +399,8 @@ def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
         job = await office.jobs.get(ANONYMOUS, ids[0])
         assert 0 < job.done < 1
         assert job.seconds_remaining
-
-    async def go_on(office: Office) -> None:
+    server.let_go.set()
+    async with opened(tmp_path, server) as office:
         server.asked.clear()
         document = (await office.result(await office.jobs.get(ANONYMOUS, ids[0]))).decode()
         assert 0 < len(server.texts) < len(texts)
@@ -454,33 +409,28 @@ def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
             assert re.sub("<[^>]*>", "", line) == said
             assert re.findall("<[^>]*>", line) == ["<p>", "<b>", "</b>", "</p>"]
 
-    run(begin, tmp_path, server)
-    server.let_go = asyncio.Event()
-    server.let_go.set()
-    run(go_on, tmp_path, server)
 
-
-def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> None:
+async def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> None:
     page = "<p>Hi.</p><p>This is <i>refused</i>.</p><p>It is refused.</p><p>So <i>is</i> it.</p>"
-
-    async def work(office: Office) -> None:
+    async with opened() as office:
         html = (await office.result(await office.submit(page.encode(), name="a.html"))).decode()
         assert "<p>This is <i>refused</i>.</p><p>It is refused.</p>" in html
         assert html.startswith(f"<p>{await wanted('Hi.')}</p>")
         assert await wanted("So is it.") in re.sub("<[^>]*>", "", html)
 
-    run(work)
 
+async def test_refused_lines_stay_unchanged() -> None:
+    async with opened() as office:
+        job = await office.submit(b"Hello.
 
-def test_refused_lines_stay_unchanged() -> None:
-    async def work(office: Office) -> None:
-        job = await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
+  This is refused. 
+
+Bye.
+")
         document = await office.result(job)
         assert (await office.jobs.get(ANONYMOUS, job.id)).left == {"refused": 1}
         hello, bye = await wanted("Hello."), await wanted("Bye.")
         assert document.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
-
-    run(work)
 
 
 @pytest.mark.parametrize(
@@ -540,27 +490,23 @@ def test_refused_lines_stay_unchanged() -> None:
         ),
     ],
 )
-def test_an_invalid_document_or_option_is_refused(
+async def test_an_invalid_document_or_option_is_refused(
     content: bytes, given: dict[str, Any], error: type[GatewayError], message: str, tmp_path: Path
 ) -> None:
-    async def work(office: Office) -> None:
+    async with opened(tmp_path, file_bytes=1000) as office:
         with pytest.raises(error, match=message):
             await office.submit(content, **given)
         assert await office.jobs.all(ANONYMOUS) == []
         assert not list((tmp_path / "documents").iterdir())
         assert office.access.characters == []
 
-    run(work, tmp_path, file_bytes=1000)
 
-
-def test_a_refused_caller_leaves_no_document(tmp_path: Path) -> None:
-    async def work(office: Office) -> None:
+async def test_a_refused_caller_leaves_no_document(tmp_path: Path) -> None:
+    async with opened(tmp_path) as office:
         office.access.refuses = True
         with pytest.raises(QuotaUsedUp):
             await office.submit(b"Hello.")
         assert not list((tmp_path / "documents").iterdir())
-
-    run(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -570,8 +516,8 @@ def test_a_refused_caller_leaves_no_document(tmp_path: Path) -> None:
         *({"document_number_per_caller": 2}, {"document_bytes_per_caller": 5000}),
     ],
 )
-def test_a_full_store_refuses_documents(given: dict[str, Any]) -> None:
-    async def work(office: Office) -> None:
+async def test_a_full_store_refuses_documents(given: dict[str, Any]) -> None:
+    async with opened(**given) as office:
         content = b"word " * 200
         jobs = [await office.submit(content) for _ in range(2)]
         with pytest.raises(TooManyRequests):
@@ -580,53 +526,32 @@ def test_a_full_store_refuses_documents(given: dict[str, Any]) -> None:
         await office.jobs.delete(ANONYMOUS, jobs[0].id)
         await office.submit(b"Bye.")
 
-    run(work, **given)
 
-
-def test_the_result_of_an_unfinished_document() -> None:
-    async def work(office: Office) -> None:
+async def test_the_result_of_an_unfinished_document() -> None:
+    async with opened() as office:
         office.server.let_go.clear()
         job = await office.submit(b"Hello.")
         with pytest.raises(Unavailable, match="not translated yet"):
             await office.jobs.result(ANONYMOUS, job.id)
 
-    run(work)
 
-
-def test_a_failed_job_reports_the_reason() -> None:
-    async def work(office: Office) -> None:
-        office.server.failing = [RuntimeError("secret text")]
-        job = await office.submit(b"Hello.")
-        status = await office.jobs.get(ANONYMOUS, job.id, wait_s=10)
-        assert (status.state, status.error is not None) == ("failed", True)
-        with pytest.raises(GatewayError, match="see the gateway's log") as caught:
-            await office.jobs.result(ANONYMOUS, job.id)
-        assert "secret" not in str(caught.value)
-
-    run(work)
-
-
-def test_one_caller_leaves_space_for_others() -> None:
-    async def work(office: Office) -> None:
+async def test_one_caller_leaves_space_for_others() -> None:
+    async with opened(document_number_per_caller=1) as office:
         anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
         await office.submit(b"Hello.", caller=anna)
         with pytest.raises(TooManyRequests, match="you have 1 documents"):
             await office.submit(b"Hello.", caller=anna)
         await office.submit(b"Hello.", caller=bert)
 
-    run(work, document_number_per_caller=1)
 
-
-def test_an_empty_document_counts_as_a_character() -> None:
-    async def work(office: Office) -> None:
+async def test_an_empty_document_counts_as_a_character() -> None:
+    async with opened() as office:
         await office.result(await office.submit(b""))
         assert office.access.characters == [1]
 
-    run(work)
 
-
-def test_strangers_reach_a_document_only_by_its_id() -> None:
-    async def work(office: Office) -> None:
+async def test_strangers_reach_a_document_only_by_its_id() -> None:
+    async with opened() as office:
         first = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
         other = Caller("anonymous 5.6.7.8", limits=Limits(8), is_stranger=True)
         job = await office.submit(b"Hello.", caller=first)
@@ -635,10 +560,8 @@ def test_strangers_reach_a_document_only_by_its_id() -> None:
                 await office.jobs.all(caller)
         assert (await office.jobs.get(first, job.id, wait_s=10)).state == "done"
 
-    run(work)
 
-
-def test_only_files_made_by_jobs_are_removed(
+async def test_only_files_made_by_jobs_are_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The folder may contain other files of the user, as with `--folder ~`."""
@@ -650,11 +573,8 @@ def test_only_files_made_by_jobs_are_removed(
     for path in (*kept, f"{'e' * 32}/source"):
         (documents / path).parent.mkdir(parents=True, exist_ok=True)
         (documents / path).write_text("mine")
-
-    async def work(office: Office) -> None:
+    async with opened(tmp_path) as office:
         assert await office.jobs.all(ANONYMOUS) == []
-
-    run(work, tmp_path)
     files = [str(path.relative_to(documents)) for path in documents.rglob("*") if path.is_file()]
     assert sorted(files) == sorted(kept)
     assert not (documents / ("e" * 32)).exists()
@@ -662,10 +582,10 @@ def test_only_files_made_by_jobs_are_removed(
     assert "b" * 32 in caplog.text
 
 
-def test_one_of_two_gateways_with_the_same_folder_has_the_documents(
+async def test_one_of_two_gateways_with_the_same_folder_has_the_documents(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(office: Office) -> None:
+    async with opened(tmp_path) as office:
         office.server.let_go.clear()
         job = await office.submit(b"Hello.")
 
@@ -681,18 +601,14 @@ def test_one_of_two_gateways_with_the_same_folder_has_the_documents(
         assert "is used by another gateway" in caplog.text
         office.server.let_go.set()
         await office.result(job)
-
-    async def later(office: Office) -> None:
+    async with opened(tmp_path) as office:
         assert len(await office.jobs.all(ANONYMOUS)) == 1
 
-    run(work, tmp_path)
-    run(later, tmp_path)
 
-
-def test_a_full_disk_ends_a_document_but_not_the_work(
+async def test_a_full_disk_ends_a_document_but_not_the_work(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(office: Office) -> None:
+    async with opened(document_workers=1) as office:
         office.server.let_go.clear()
         job = await office.submit(b"Hello.")
         files = office.jobs._queue.files
@@ -706,16 +622,13 @@ def test_a_full_disk_ends_a_document_but_not_the_work(
             office.server.let_go.set()
             assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=10)).state == "failed"
         await office.result(await office.submit(b"Bye."))
-
-    run(work, document_workers=1)
     assert "the disk is full" in caplog.text
     assert "secret" not in caplog.text
 
 
-def test_the_sweep_continues_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sweep_continues_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SWEEP_S", 0.02)
-
-    async def work(office: Office) -> None:
+    async with opened(document_expiry_s=0.5) as office:
         remove, failures = office.jobs._queue.files.remove, [OSError()]
 
         def once(job_id: str) -> None:
@@ -729,19 +642,21 @@ def test_the_sweep_continues_after_a_failure(monkeypatch: pytest.MonkeyPatch) ->
         assert office.jobs._queue._sweeping is not None
         assert not office.jobs._queue._sweeping.done()
 
-    run(work, document_expiry_s=0.5)
 
-
-def test_a_failed_document_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async def work(office: Office) -> None:
+async def test_a_failed_document_costs_nothing_and_reports_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with opened() as office:
         office.server.failing = [RuntimeError("secret text")]
         caller = Caller("a", "a", Limits(8))
         job = await office.submit(b"Hello.", caller=caller)
-        assert (await office.jobs.get(caller, job.id, wait_s=10)).state == "failed"
+        status = await office.jobs.get(caller, job.id, wait_s=10)
+        assert (status.state, status.error is not None) == ("failed", True)
+        with pytest.raises(GatewayError, match="see the gateway's log") as caught:
+            await office.jobs.result(caller, job.id)
+        assert "secret" not in str(caught.value)
         assert office.access.refunded == [("a", 6, False)]
         await office.result(await office.submit(b"Hello."))
         assert len(office.access.refunded) == 1
-
-    run(work)
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text

@@ -12,7 +12,7 @@ import pytest
 from dragoman_gateway.core.caller import ANONYMOUS
 from dragoman_gateway.core.errors import InvalidInput
 
-from tests.unit.gateway.jobs.test_jobs import Office, run, wanted
+from tests.unit.gateway.jobs.test_jobs import opened, wanted
 from tests.unit.gateway.texts.model_server import ModelServer
 from tests.unit.gateway.texts.test_translations import until
 
@@ -47,14 +47,13 @@ def texts(content: bytes) -> list[str]:
     return re.findall(r"<w:t[^>]*>([^<]*)", content.decode())
 
 
-def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
+async def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
     paragraphs = [f"This is the paragraph {number} of all." for number in range(900)]
     notes = [f"This is the footnote {number}." for number in range(300)]
     source = document(paragraphs, notes)
     server = ModelServer()
     ids: list[str] = []
-
-    async def begin(office: Office) -> None:
+    async with opened(tmp_path, server) as office:
         job = await office.submit(source, name="a.docx")
         ids.append(job.id)
         assert job.characters == sum(map(len, paragraphs + notes))
@@ -62,8 +61,8 @@ def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
         server.let_go.clear()
         await asyncio.sleep(0.05)
         assert 0 < (await office.jobs.get(ANONYMOUS, job.id)).done < 1
-
-    async def go_on(office: Office) -> None:
+    server.let_go.set()
+    async with opened(tmp_path, server) as office:
         server.asked.clear()
         parts = members(await office.result(await office.jobs.get(ANONYMOUS, ids[0])))
         assert 0 < len(server.texts) < len(paragraphs + notes)
@@ -77,24 +76,16 @@ def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
             *("job.json", "result", "source"),
         }
 
-    run(begin, tmp_path, server)
-    server.let_go = asyncio.Event()
-    server.let_go.set()
-    run(go_on, tmp_path, server)
-
 
 @pytest.mark.parametrize("paragraphs", [[], ["12"], ["Hello."]])
-def test_small_packages(paragraphs: list[str]) -> None:
+async def test_small_packages(paragraphs: list[str]) -> None:
     source = document(paragraphs, [])
-
-    async def work(office: Office) -> None:
+    async with opened() as office:
         content = await office.result(await office.submit(source, name="a.docx"))
         if paragraphs == ["Hello."]:
             assert texts(members(content)["word/document.xml"]) == [await wanted("Hello.")]
         else:
             assert content == source
-
-    run(work)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +98,11 @@ def test_small_packages(paragraphs: list[str]) -> None:
     ],
     ids=["begins", "old Office", "text", "cut"],  # a ZIP archive contains the time
 )
-def test_what_is_no_package_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
-    async def work(office: Office) -> None:
+async def test_what_is_no_package_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    async with opened(tmp_path) as office:
         with pytest.raises(InvalidInput, match=message):
             await office.submit(content, name="a.docx")
         assert not list((tmp_path / "documents").iterdir())
-
-    run(work, tmp_path)
 
 
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -145,40 +134,31 @@ def workbook(strings: list[str], quoted: list[str]) -> bytes:
     return file.getvalue()
 
 
-def test_a_job_counts_the_cells_that_formulas_quote(tmp_path: Path) -> None:
+async def test_a_job_counts_the_cells_that_formulas_quote(tmp_path: Path) -> None:
     """Also after a restart, before which some of them were counted."""
     strings = [f"{'Open' if number % 3 else 'The row'} {number} of all" for number in range(6000)]
     quoted = [text for text in strings if text.startswith("Open")]
     server = ModelServer()
-    ids: list[str] = []
-
-    async def begin(office: Office) -> None:
-        ids.append((await office.submit(workbook(strings, quoted), name="a.xlsx")).id)
+    async with opened(tmp_path, server) as office:
+        job_id = (await office.submit(workbook(strings, quoted), name="a.xlsx")).id
         await until(lambda: len(server.asked) >= 3)
         server.let_go.clear()
         await asyncio.sleep(0.05)
-        job = await office.jobs.get(ANONYMOUS, ids[0])
+        job = await office.jobs.get(ANONYMOUS, job_id)
         assert 0 < job.left["quoted"] < len(quoted)
-
-    async def go_on(office: Office) -> None:
-        content = await office.result(await office.jobs.get(ANONYMOUS, ids[0]))
+    server.let_go.set()
+    async with opened(tmp_path, server) as office:
+        content = await office.result(await office.jobs.get(ANONYMOUS, job_id))
         written = re.findall("<t>([^<]*)", members(content)["xl/sharedStrings.xml"].decode())
         assert [text for text in written if text in quoted] == quoted
-        job = await office.jobs.get(ANONYMOUS, ids[0])
+        job = await office.jobs.get(ANONYMOUS, job_id)
         assert job.left == {"quoted": len(quoted)}
-
-    run(begin, tmp_path, server)
-    server.let_go = asyncio.Event()
-    server.let_go.set()
-    run(go_on, tmp_path, server)
 
 
 @pytest.mark.parametrize("titles", [False, True])
-def test_a_title_is_translated_on_request(titles: bool) -> None:
-    async def work(office: Office) -> None:
+async def test_a_title_is_translated_on_request(titles: bool) -> None:
+    async with opened() as office:
         job = await office.submit(workbook(["Hello."], []), name="a.xlsx", titles=titles)
         written = members(await office.result(job))["docProps/core.xml"].decode()
         title = await wanted("A title") if titles else "A title"
         assert f"<dc:title>{title}</dc:title>" in written
-
-    run(work)

@@ -164,17 +164,14 @@ ACTIONS = st.lists(
 
 @given(ACTIONS)
 @settings(max_examples=120)
-def test_answers_come_from_a_model_that_was_served(
+async def test_answers_come_from_a_model_that_was_served(
     actions: list[tuple[tuple[Any, ...], int]],
 ) -> None:
-    async def main() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server_status, "_CONFIRMED_S", -1.0)  # each request queries the model
         race = Race()
         for (name, *values), turns in actions:
             getattr(race, name)(*values)
             for _ in range(turns):
                 await asyncio.sleep(0)
         await race.finish()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server_status, "_CONFIRMED_S", -1.0)  # each request queries the model
-        asyncio.run(main())

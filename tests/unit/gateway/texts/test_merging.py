@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -53,121 +53,96 @@ class Server:
         return tasks
 
 
-def run(work: Callable[[Server], Awaitable[None]]) -> None:
-    async def main() -> None:
-        server = Server()
-        await work(server)
-        await until(lambda: not server.merging._lines)
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """At the end it has no texts left."""
+    server = Server()
+    yield server
+    await until(lambda: not server.merging._lines)
 
-    asyncio.run(main())
+
+async def test_waiting_texts_are_sent_together(server: Server) -> None:
+    tasks = await server.fill()
+    tasks += server.ask("a", "b", "c")
+    await asyncio.sleep(0.01)
+    assert [texts for texts, _ in server.asked] == [[f"first {n}"] for n in range(4)]
+    server.let_go.set()
+    texts = [translation.text for translation in await asyncio.gather(*tasks)]
+    assert texts == [*(f"FIRST {n}" for n in range(4)), "A", "B", "C"]
+    assert server.asked[4][0] == ["a", "b", "c"]
 
 
-def test_waiting_texts_are_sent_together() -> None:
-    async def work(server: Server) -> None:
-        tasks = await server.fill()
-        tasks += server.ask("a", "b", "c")
+async def test_texts_that_arrive_together_are_sent_together(server: Server) -> None:
+    server.let_go.set()
+    await asyncio.gather(*server.ask(*map(str, range(100))))
+    assert [len(texts) for texts, _ in server.asked] == [1, 64, 35]
+
+
+async def test_texts_with_other_options_are_sent_separately(server: Server) -> None:
+    tasks = [*server.ask("a", "b", "c", beam_width=1), *server.ask("d", beam_width=2)]
+    server.let_go.set()
+    await asyncio.gather(*tasks)
+    narrow, wide = {"beam_width": 1}, {"beam_width": 2}
+    assert server.asked == [(["a"], narrow), (["d"], wide), (["b", "c"], narrow)]
+
+
+async def test_a_refused_text_does_not_fail_the_others(server: Server) -> None:
+    server.let_go.set()
+    tasks = server.ask("first", "a", "refused", "b")
+    _, *outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [getattr(outcome, "text", str(outcome)) for outcome in outcomes] == [
+        "A",
+        "text 0 is refused",
+        "B",
+    ]
+    assert [texts for texts, _ in server.asked[1:]] == [
+        *(["a", "refused", "b"], ["a"], ["refused"], ["b"]),
+    ]
+
+
+async def test_other_errors_fail_all_texts(server: Server) -> None:
+    server.let_go.set()
+    server.error = Unavailable("busy", 2.0)
+    tasks = server.ask("first", "a", "b")
+    _, *errors = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [(str(error), error.retry_after_s) for error in errors] == [("busy", 2.0)] * 2  # type: ignore[union-attr]
+    assert errors[0] is not errors[1]
+    assert len(server.asked) == 2
+
+
+async def test_a_request_without_waiting_callers_is_cancelled(server: Server) -> None:
+    first, *tasks = server.ask("first", "a", "b", "c")
+    await until(lambda: len(server.asked) == 2)
+    for number, task in enumerate(tasks):
+        assert server.cancelled == 0, number
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
         await asyncio.sleep(0.01)
-        assert [texts for texts, _ in server.asked] == [[f"first {n}"] for n in range(4)]
-        server.let_go.set()
-        texts = [translation.text for translation in await asyncio.gather(*tasks)]
-        assert texts == [*(f"FIRST {n}" for n in range(4)), "A", "B", "C"]
-        assert server.asked[4][0] == ["a", "b", "c"]
-
-    run(work)
+    assert server.cancelled == 1
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert server.cancelled == 2
 
 
-def test_texts_that_arrive_together_are_sent_together() -> None:
-    async def work(server: Server) -> None:
-        server.let_go.set()
-        await asyncio.gather(*server.ask(*map(str, range(100))))
-        assert [len(texts) for texts, _ in server.asked] == [1, 64, 35]
-
-    run(work)
-
-
-def test_texts_with_other_options_are_sent_separately() -> None:
-    async def work(server: Server) -> None:
-        tasks = [*server.ask("a", "b", "c", beam_width=1), *server.ask("d", beam_width=2)]
-        server.let_go.set()
-        await asyncio.gather(*tasks)
-        narrow, wide = {"beam_width": 1}, {"beam_width": 2}
-        assert server.asked == [(["a"], narrow), (["d"], wide), (["b", "c"], narrow)]
-
-    run(work)
+async def test_a_text_whose_caller_leaves_is_not_sent(server: Server) -> None:
+    tasks = await server.fill()
+    left, stays = server.ask("left", "stays")
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    server.let_go.set()
+    await asyncio.gather(*tasks, stays)
+    assert server.asked[-1][0] == ["stays"]
 
 
-def test_a_refused_text_does_not_fail_the_others() -> None:
-    async def work(server: Server) -> None:
-        server.let_go.set()
-        tasks = server.ask("first", "a", "refused", "b")
-        _, *outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [getattr(outcome, "text", str(outcome)) for outcome in outcomes] == [
-            "A",
-            "text 0 is refused",
-            "B",
-        ]
-        assert [texts for texts, _ in server.asked[1:]] == [
-            *(["a", "refused", "b"], ["a"], ["refused"], ["b"]),
-        ]
-
-    run(work)
-
-
-def test_other_errors_fail_all_texts() -> None:
-    async def work(server: Server) -> None:
-        server.let_go.set()
-        server.error = Unavailable("busy", 2.0)
-        tasks = server.ask("first", "a", "b")
-        _, *errors = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [(str(error), error.retry_after_s) for error in errors] == [("busy", 2.0)] * 2  # type: ignore[union-attr]
-        assert errors[0] is not errors[1]
-        assert len(server.asked) == 2
-
-    run(work)
-
-
-def test_a_request_without_waiting_callers_is_cancelled() -> None:
-    async def work(server: Server) -> None:
-        first, *tasks = server.ask("first", "a", "b", "c")
-        await until(lambda: len(server.asked) == 2)
-        for number, task in enumerate(tasks):
-            assert server.cancelled == 0, number
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await asyncio.sleep(0.01)
-        assert server.cancelled == 1
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        assert server.cancelled == 2
-
-    run(work)
-
-
-def test_a_text_whose_caller_leaves_is_not_sent() -> None:
-    async def work(server: Server) -> None:
-        tasks = await server.fill()
-        left, stays = server.ask("left", "stays")
-        await asyncio.sleep(0)
-        left.cancel()
-        await asyncio.gather(left, return_exceptions=True)
-        server.let_go.set()
-        await asyncio.gather(*tasks, stays)
-        assert server.asked[-1][0] == ["stays"]
-
-    run(work)
-
-
-def test_an_answer_reaches_the_remaining_callers() -> None:
-    async def work(server: Server) -> None:
-        first, left, stays = server.ask("first", "left", "stays")
-        await until(lambda: len(server.asked) == 2)
-        left.cancel()
-        server.let_go.set()
-        assert (await stays).text == "STAYS"
-        assert (await first).text == "FIRST"
-        assert server.cancelled == 0
-
-    run(work)
+async def test_an_answer_reaches_the_remaining_callers(server: Server) -> None:
+    first, left, stays = server.ask("first", "left", "stays")
+    await until(lambda: len(server.asked) == 2)
+    left.cancel()
+    server.let_go.set()
+    assert (await stays).text == "STAYS"
+    assert (await first).text == "FIRST"
+    assert server.cancelled == 0
 
 
 @pytest.mark.parametrize(
@@ -187,20 +162,17 @@ def test_which_requests_can_be_merged(text: str, options: dict[str, Any], can: b
     assert can_be_merged(text, options) == can
 
 
-def test_a_merged_request_has_the_ids_of_all_its_requests() -> None:
-    async def work(server: Server) -> None:
-        async def translate(text: str, request_id: str) -> None:
-            REQUEST_ID.set(request_id)
-            await server.merging.translate(text, {})
+async def test_a_merged_request_has_the_ids_of_all_its_requests(server: Server) -> None:
+    async def translate(text: str, request_id: str) -> None:
+        REQUEST_ID.set(request_id)
+        await server.merging.translate(text, {})
 
-        given = [("a", "one"), ("b", "two"), ("c", "two"), ("d", "")]
-        alone = asyncio.create_task(translate("first", "alone"))
-        await until(lambda: bool(server.asked))
-        tasks = [asyncio.create_task(translate(*pair)) for pair in given]
-        await until(lambda: len(server.asked) == 2)
-        server.let_go.set()
-        await asyncio.gather(alone, *tasks)
-        assert server.asked[1][0] == ["a", "b", "c", "d"]
-        assert server.ids == ["alone", "one,two"]
-
-    run(work)
+    given = [("a", "one"), ("b", "two"), ("c", "two"), ("d", "")]
+    alone = asyncio.create_task(translate("first", "alone"))
+    await until(lambda: bool(server.asked))
+    tasks = [asyncio.create_task(translate(*pair)) for pair in given]
+    await until(lambda: len(server.asked) == 2)
+    server.let_go.set()
+    await asyncio.gather(alone, *tasks)
+    assert server.asked[1][0] == ["a", "b", "c", "d"]
+    assert server.ids == ["alone", "one,two"]

@@ -8,7 +8,8 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,14 @@ SLOW = "<b>x " * 400_000
 """Reading it takes more than 20 s of processor time, and a gigabyte."""
 
 
-def run(work: Callable[[Readers], Awaitable[None]], **settings: Any) -> None:
-    async def main() -> None:
-        readers = Readers(GatewaySettings(**settings))
-        try:
-            await asyncio.wait_for(work(readers), 60)
-        finally:
-            await readers.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened(**settings: Any) -> AsyncIterator[Readers]:
+    readers = Readers(GatewaySettings(**settings))
+    try:
+        async with asyncio.timeout(60):
+            yield readers
+    finally:
+        await readers.close()
 
 
 def proc(pid: int, name: str) -> str:
@@ -61,11 +61,10 @@ def has_ended(pid: int) -> bool:
     return ") Z " in proc(pid, "stat")
 
 
-def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
+async def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text("<p>One <b>two</b>.</p>" * 3000)
-
-    async def work(readers: Readers) -> None:
+    async with opened() as readers:
         size = path.stat().st_size
         facts = await readers.inspect("a", path, size, "a.html", {})
         assert facts.form == "html"
@@ -81,10 +80,8 @@ def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
         assert len(children()) == 1
         assert readers.ended == 0
 
-    run(work)
 
-
-def test_memory_does_not_depend_on_the_size_of_a_document(tmp_path: Path) -> None:
+async def test_memory_does_not_depend_on_the_size_of_a_document(tmp_path: Path) -> None:
     """Two portions are held, as in a job."""
     path = tmp_path / "a.txt"
 
@@ -100,17 +97,14 @@ def test_memory_does_not_depend_on_the_size_of_a_document(tmp_path: Path) -> Non
         (peak,) = re.findall("VmHWM:\\s*([0-9]+) kB", proc(pid, "status"))
         return int(peak) << 10
 
-    async def work(readers: Readers) -> None:
+    async with opened() as readers:
         small = await peak_bytes(readers, 1 << 20)
         assert await peak_bytes(readers, 16 << 20) < small + (4 << 20)
 
-    run(work)
 
-
-def test_texts_are_read_and_written() -> None:
+async def test_texts_are_read_and_written() -> None:
     texts = ["<p>One <b>two</b>.</p><p>Three</p>", "", "no tags &amp; ?"]
-
-    async def work(readers: Readers) -> None:
+    async with opened() as readers:
         read = await readers.read_texts("a", texts, HTML)
         assert [portion.texts for portion in read] == [["One two.", "Three"], [], ["no tags & ?"]]
         answers = [[Answer(text) for text in portion.texts] for portion in read]
@@ -121,57 +115,46 @@ def test_texts_are_read_and_written() -> None:
         assert caught.value.text_index == 1
         assert readers.ended == 0
 
-    run(work)
 
-
-def test_reading_ends_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_ends_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BYTES_PER_S", 1 << 40)
-
-    async def work(readers: Readers) -> None:
+    async with opened(timeout_s=1.0) as readers:
         with pytest.raises(DeadlineExceeded):
             await readers.read_texts("a", [SLOW], HTML)
         assert (children(), readers.ended) == (set(), 1)
         readers._timeout_s = 60.0
         assert await readers.read_texts("a", ["x"], HTML)  # by a new process
 
-    run(work, timeout_s=1.0)
+
+async def test_a_reader_has_limited_processor_time() -> None:
+    process = await _Process.start()
+    with pytest.raises(TooLarge, match="more than 1 s of processor time"):
+        await process.call(ReadTexts([SLOW], HTML), list[ReadText], 1.0)
+    await process.end()
 
 
-def test_a_reader_has_limited_processor_time() -> None:
-    async def work(_readers: Readers) -> None:
-        process = await _Process.start()
-        with pytest.raises(TooLarge, match="more than 1 s of processor time"):
-            await process.call(ReadTexts([SLOW], HTML), list[ReadText], 1.0)
-        await process.end()
-
-    run(work)
-
-
-def test_a_reader_has_limited_memory_and_few_files() -> None:
-    async def work(_readers: Readers) -> None:
-        process = await _Process.start()
-        pid = process._process.pid
-        await process.call(ReadTexts(["x"], HTML), list[ReadText], 60)
-        soft, hard = resource.prlimit(pid, resource.RLIMIT_AS)
-        assert child.MEMORY_BYTES < soft == hard < 4 * child.MEMORY_BYTES
-        for kind, limit in (
-            (resource.RLIMIT_NOFILE, 16),
-            (resource.RLIMIT_FSIZE, 0),
-            (resource.RLIMIT_CORE, 0),
-        ):
-            assert resource.prlimit(pid, kind) == (limit, limit)
-        used = int(proc(pid, "statm").split()[0])
-        least = used * resource.getpagesize() + (8 << 20)
-        resource.prlimit(pid, resource.RLIMIT_AS, (least, least))
-        with pytest.raises(TooLarge, match="too much memory"):
-            await process.call(ReadTexts([SLOW[: 1 << 20]], HTML), list[ReadText], 60)
-        await process.end()
-
-    run(work)
+async def test_a_reader_has_limited_memory_and_few_files() -> None:
+    process = await _Process.start()
+    pid = process._process.pid
+    await process.call(ReadTexts(["x"], HTML), list[ReadText], 60)
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+    assert child.MEMORY_BYTES < soft == hard < 4 * child.MEMORY_BYTES
+    for kind, limit in (
+        (resource.RLIMIT_NOFILE, 16),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        assert resource.prlimit(pid, kind) == (limit, limit)
+    used = int(proc(pid, "statm").split()[0])
+    least = used * resource.getpagesize() + (8 << 20)
+    resource.prlimit(pid, resource.RLIMIT_AS, (least, least))
+    with pytest.raises(TooLarge, match="too much memory"):
+        await process.call(ReadTexts([SLOW[: 1 << 20]], HTML), list[ReadText], 60)
+    await process.end()
 
 
-def test_a_reader_ends_when_its_client_leaves() -> None:
-    async def work(readers: Readers) -> None:
+async def test_a_reader_ends_when_its_client_leaves() -> None:
+    async with opened() as readers:
         for reading in (
             readers.read_texts("a", [SLOW], HTML),
             readers.write_texts("a", [SLOW], HTML, [[]]),
@@ -182,11 +165,9 @@ def test_a_reader_ends_when_its_client_leaves() -> None:
             await asyncio.gather(task, return_exceptions=True)
             assert children() == set()
 
-    run(work)
 
-
-def test_a_reader_that_dies_is_replaced() -> None:
-    async def work(readers: Readers) -> None:
+async def test_a_reader_that_dies_is_replaced() -> None:
+    async with opened() as readers:
         task = asyncio.create_task(readers.read_texts("a", [SLOW], HTML))
         await asyncio.to_thread(wait_for, lambda: bool(children()))
         (pid,) = children()
@@ -200,11 +181,9 @@ def test_a_reader_that_dies_is_replaced() -> None:
             os.kill(pid, signal.SIGKILL)  # while it is idle
             await asyncio.to_thread(wait_for, partial(has_ended, pid))
 
-    run(work)
 
-
-def test_one_client_has_a_share_of_the_readers() -> None:
-    async def work(readers: Readers) -> None:
+async def test_one_client_has_a_share_of_the_readers() -> None:
+    async with opened() as readers:
         slow = [asyncio.create_task(readers.read_texts("a", [SLOW], HTML)) for _ in range(8)]
         await asyncio.to_thread(wait_for, lambda: bool(children()))
         assert await readers.read_texts("b", ["x"], HTML)
@@ -214,24 +193,19 @@ def test_one_client_has_a_share_of_the_readers() -> None:
         await asyncio.gather(*slow, return_exceptions=True)
         assert readers._slots.held == 0
 
-    run(work)
 
-
-def test_a_reader_does_not_have_the_secrets_of_the_gateway(
+async def test_a_reader_does_not_have_the_secrets_of_the_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_GATEWAY_LIMITS_URL", "redis://:secret@localhost")
-
-    async def work(readers: Readers) -> None:
+    async with opened() as readers:
         await readers.read_texts("a", ["x"], HTML)
         (pid,) = children()
         assert "PATH=" in proc(pid, "environ")
         assert "secret" not in proc(pid, "environ")
 
-    run(work)
 
-
-def test_a_reader_ends_with_its_gateway() -> None:
+async def test_a_reader_ends_with_its_gateway() -> None:
     code = (
         "import asyncio, os\n"
         "from dragoman_gateway.texts.readers import _Process\n"
@@ -240,29 +214,24 @@ def test_a_reader_ends_with_its_gateway() -> None:
         "os.kill(os.getpid(), 9)\n"
     )
 
-    async def work(_readers: Readers) -> None:
-        gateway = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
-        )
-        assert gateway.stdout is not None
-        pid = int(await gateway.stdout.readline())
-        await gateway.wait()
-        await asyncio.to_thread(wait_for, lambda: not proc(pid, "cmdline"))
-
-    run(work)
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    assert gateway.stdout is not None
+    pid = int(await gateway.stdout.readline())
+    await gateway.wait()
+    await asyncio.to_thread(wait_for, lambda: not proc(pid, "cmdline"))
 
 
 @pytest.mark.parametrize(
     ("texts", "is_long"),
     [(["<p>One.</p>"], False), (["<p>One.</p>" * 400], True), ([""] * 100, True)],
 )
-def test_texts_that_are_long_together_are_read_in_another_process(
+async def test_texts_that_are_long_together_are_read_in_another_process(
     texts: list[str], is_long: bool
 ) -> None:
-    async def work(readers: Readers) -> None:
+    async with opened() as readers:
         marked = await MarkedTexts(readers, ANONYMOUS, HTML).read(texts)
         assert [text.written for text in marked] == texts
         assert [text.excerpt is None for text in marked] == [is_long] * len(texts)
         assert bool(children()) == is_long
-
-    run(work)

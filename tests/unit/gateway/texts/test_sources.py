@@ -78,7 +78,7 @@ def test_an_unsupported_language_is_refused(
         find([text], named, target)
 
 
-def test_texts_are_grouped_by_language_and_returned_in_order() -> None:
+async def test_texts_are_grouped_by_language_and_returned_in_order() -> None:
     calls: list[Any] = []
 
     async def translate(texts: Sequence[str], src: str) -> list[str]:
@@ -88,26 +88,23 @@ def test_texts_are_grouped_by_language_and_returned_in_order() -> None:
     sources = [TextLanguage(code) for code in ("de", "en", "de", "fr")]
     sources[3] = TextLanguage("de", 0.0, is_known=False)
     translations = translate_by_source(["a", "b", "c", "1"], sources, "en", translate, str.upper)
-    assert asyncio.run(translations) == ["de:a", "B", "de:c", "1"]
+    assert await translations == ["de:a", "B", "de:c", "1"]
     assert calls == [("de", ["a", "c"])]
 
 
-def test_many_texts_do_not_block_others() -> None:
-    async def work() -> None:
-        turns = 0
+async def test_many_texts_do_not_block_others() -> None:
+    turns = 0
 
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
 
-        task = asyncio.create_task(others())
-        await sources_of(cast(Translations, Served()), [ENGLISH] * 640, None, "de", "source")
-        task.cancel()
-        assert turns >= 9
-
-    asyncio.run(work())
+    task = asyncio.create_task(others())
+    await sources_of(cast(Translations, Served()), [ENGLISH] * 640, None, "de", "source")
+    task.cancel()
+    assert turns >= 9
 
 
 def test_too_many_texts_are_refused_at_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,12 +28,9 @@ from tests.unit.gateway.texts.test_segmentation import TEXTS
 TO_GERMAN = {"source_language": "en", "target_language": "de"}
 
 
-def run(work: Callable[[ModelServer, Translations], Awaitable[None]], **given: Any) -> None:
-    async def main() -> None:
-        server = ModelServer()
-        await work(server, translations_of(server, **given))
-
-    asyncio.run(main())
+def served(**settings: Any) -> tuple[ModelServer, Translations]:
+    server = ModelServer()
+    return server, translations_of(server, **settings)
 
 
 async def ask(of: Translations, *texts: str, store: bool = True, **options: Any) -> list[str]:
@@ -54,58 +51,49 @@ async def ask(of: Translations, *texts: str, store: bool = True, **options: Any)
     ),
 )
 @settings(max_examples=150)
-def test_the_answer_equals_the_servers(texts: list[str], options: dict[str, Any]) -> None:
+async def test_the_answer_equals_the_servers(texts: list[str], options: dict[str, Any]) -> None:
     """This holds without cached sentences, with all of them, and with some of them cached."""
-
-    async def work(server: ModelServer, of: Translations) -> None:
-        given = {"source_language": "en", "target_language": "de", **options}
-        if "DE" in given["source_language"]:
-            given["target_language"] = "en"
-        expected = await ModelServer().translate(texts, **given)
-        await of.translate_admitted(ANONYMOUS, texts[:1], given)
-        for _ in range(2):
-            assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
-        before = len(server.asked)
+    server, of = served()
+    given = {"source_language": "en", "target_language": "de", **options}
+    if "DE" in given["source_language"]:
+        given["target_language"] = "en"
+    expected = await ModelServer().translate(texts, **given)
+    await of.translate_admitted(ANONYMOUS, texts[:1], given)
+    for _ in range(2):
         assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
-        assert len(server.asked) == before
+    before = len(server.asked)
+    assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
+    assert len(server.asked) == before
 
-    run(work)
 
-
-def test_only_uncached_sentences_are_sent() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await ask(of, "Hello there. How are you?")
-        await ask(of, "How are you?  Fine.", "Fine.")
-        assert server.asked == [["Hello there.", "How are you?"], ["Fine."]]
-        assert (of.cache_counts.hits, of.cache_counts.entries) == (1, 3)
-
-    run(work)
+async def test_only_uncached_sentences_are_sent() -> None:
+    server, of = served()
+    await ask(of, "Hello there. How are you?")
+    await ask(of, "How are you?  Fine.", "Fine.")
+    assert server.asked == [["Hello there.", "How are you?"], ["Fine."]]
+    assert (of.cache_counts.hits, of.cache_counts.entries) == (1, 3)
 
 
 @pytest.mark.parametrize("how", ["store", "caller", "bytes", "sampling", "markup"])
-def test_nothing_is_cached_if_caching_is_disabled(how: str) -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        more: dict[str, Any] = {
-            "sampling": {"temperature": 1.0},
-            "markup": {"markup": {"codes": [[0, 5, None]]}},
-        }
-        options = {**TO_GERMAN, **more.get(how, {})}
-        caller = Caller("a", caches=how != "caller")
-        for _ in range(2):
-            await of.translate_admitted(caller, ["Hello."], options, store=how != "store")
-        assert len(server.asked) == 2
-        assert of.cache_counts.entries == 0
-
-    run(work, **({"cache_bytes": 0} if how == "bytes" else {}))
+async def test_nothing_is_cached_if_caching_is_disabled(how: str) -> None:
+    server, of = served(**{"cache_bytes": 0} if how == "bytes" else {})
+    more: dict[str, Any] = {
+        "sampling": {"temperature": 1.0},
+        "markup": {"markup": {"codes": [[0, 5, None]]}},
+    }
+    options = {**TO_GERMAN, **more.get(how, {})}
+    caller = Caller("a", caches=how != "caller")
+    for _ in range(2):
+        await of.translate_admitted(caller, ["Hello."], options, store=how != "store")
+    assert len(server.asked) == 2
+    assert of.cache_counts.entries == 0
 
 
-def test_seeded_samples_are_cached_as_whole_texts() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        for _ in range(2):
-            await ask(of, "Hello. You.", seed=1)
-        assert server.asked == [["Hello. You."]]
-
-    run(work)
+async def test_seeded_samples_are_cached_as_whole_texts() -> None:
+    server, of = served()
+    for _ in range(2):
+        await ask(of, "Hello. You.", seed=1)
+    assert server.asked == [["Hello. You."]]
 
 
 def values_of(option: Option) -> st.SearchStrategy[Any]:
@@ -138,7 +126,9 @@ def apart(options: dict[str, Any]) -> tuple[Any, ...]:
 )
 @given(data=st.data())
 @settings(max_examples=30)
-def test_every_option_of_the_table_distinguishes_entries(name: str, data: st.DataObject) -> None:
+async def test_every_option_of_the_table_distinguishes_entries(
+    name: str, data: st.DataObject
+) -> None:
     option = OPTIONS[name]
     others: dict[str, Any] = {}
     if option.only_with == "num_return_sequences":
@@ -149,63 +139,53 @@ def test_every_option_of_the_table_distinguishes_entries(name: str, data: st.Dat
     first, other = ({**others, name: data.draw(values)} for _ in range(2))
     assume(apart(first) != apart(other))
 
-    async def work(server: ModelServer, of: Translations) -> None:
-        for options in (first, other, first, other):
-            await of.translate_admitted(ANONYMOUS, ["Hello there."], TO_GERMAN | options)
-        # Every entry contains the identity of the bundle.
-        assert len(server.asked) == (1 if name == "return_bundle" else 2)
-
-    run(work)
+    server, of = served()
+    for options in (first, other, first, other):
+        await of.translate_admitted(ANONYMOUS, ["Hello there."], TO_GERMAN | options)
+    # Every entry contains the identity of the bundle.
+    assert len(server.asked) == (1 if name == "return_bundle" else 2)
 
 
-def test_directions_distinguish_entries() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        for source, target in (("en", "de"), ("de", "en")) * 2:
-            await ask(of, "Hello there.", source_language=source, target_language=target)
-        assert len(server.asked) == 2
-
-    run(work)
+async def test_directions_distinguish_entries() -> None:
+    server, of = served()
+    for source, target in (("en", "de"), ("de", "en")) * 2:
+        await ask(of, "Hello there.", source_language=source, target_language=target)
+    assert len(server.asked) == 2
 
 
-def test_terms_that_do_not_occur_change_nothing() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await ask(of, "Hello there.", glossary={"tea": "Tee"})
-        assert "glossary" not in asked_of(server).options
-        await ask(of, "Hello there.", glossary={"pot": "Topf"})
-        assert len(server.asked) == 1
-
-    run(work)
+async def test_terms_that_do_not_occur_change_nothing() -> None:
+    server, of = served()
+    await ask(of, "Hello there.", glossary={"tea": "Tee"})
+    assert "glossary" not in asked_of(server).options
+    await ask(of, "Hello there.", glossary={"pot": "Topf"})
+    assert len(server.asked) == 1
 
 
-def test_terms_in_long_words_are_sent_only_if_the_server_may_cut_the_word() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        text = 12 * "cups" + "tea"  # at least 3 bytes a token
-        for tokens, is_sent in ((254, False), (16, True)):
-            server.limits["sentence_tokens"] = tokens
-            of._server.forget()
-            await ask(of, text, glossary={"tea": "Tee"})
-            assert ("glossary" in asked_of(server).options) is is_sent
-
-    run(work)
+async def test_terms_in_long_words_are_sent_only_if_the_server_may_cut_the_word() -> None:
+    server, of = served()
+    text = 12 * "cups" + "tea"  # at least 3 bytes a token
+    for tokens, is_sent in ((254, False), (16, True)):
+        server.limits["sentence_tokens"] = tokens
+        of._server.forget()
+        await ask(of, text, glossary={"tea": "Tee"})
+        assert ("glossary" in asked_of(server).options) is is_sent
 
 
-def test_no_stale_answer_is_given_after_a_model_swap(
+async def test_no_stale_answer_is_given_after_a_model_swap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await ask(of, "Hello.")
-        monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
-        server.bundle = "c" * 64
-        (translation,) = await of.translate_admitted(
-            ANONYMOUS, ["Hello."], {**TO_GERMAN, "return_bundle": True}
-        )
-        assert translation.bundle == "c" * 64
-
-    run(work)
+    server, of = served()
+    await ask(of, "Hello.")
+    monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
+    server.bundle = "c" * 64
+    (translation,) = await of.translate_admitted(
+        ANONYMOUS, ["Hello."], {**TO_GERMAN, "return_bundle": True}
+    )
+    assert translation.bundle == "c" * 64
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_an_answer_through_a_pivot_is_cached_if_both_models_are_known(replaced: bool) -> None:
+async def test_an_answer_through_a_pivot_is_cached_if_both_models_are_known(replaced: bool) -> None:
     class Pivoted(ModelServer):
         async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
             other = "c" * 64 if replaced else self.bundle
@@ -215,244 +195,211 @@ def test_an_answer_through_a_pivot_is_cached_if_both_models_are_known(replaced: 
                 for translation in translations
             ]
 
-    async def main() -> None:
-        server = Pivoted()
-        of = translations_of(server)
-        for _ in range(2):
-            translations = await of.translate_admitted(ANONYMOUS, ["One. Two."], TO_GERMAN)
-            assert [translation.via for translation in translations] == ["en"]
-        assert len(server.asked) == 1 + replaced
-
-    asyncio.run(main())
+    server = Pivoted()
+    of = translations_of(server)
+    for _ in range(2):
+        translations = await of.translate_admitted(ANONYMOUS, ["One. Two."], TO_GERMAN)
+        assert [translation.via for translation in translations] == ["en"]
+    assert len(server.asked) == 1 + replaced
 
 
-def test_an_answer_of_an_unexpected_model_is_not_cached() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await ask(of, "Hello.")
-        server.bundle = "c" * 64  # within the time in which the earlier one is assumed
-        await ask(of, "Good morning.")
-        assert of.cache_counts.entries == 1
-        await ask(of, "Hello.")
-        assert len(server.asked) == 3
-
-    run(work)
+async def test_an_answer_of_an_unexpected_model_is_not_cached() -> None:
+    server, of = served()
+    await ask(of, "Hello.")
+    server.bundle = "c" * 64  # within the time in which the earlier one is assumed
+    await ask(of, "Good morning.")
+    assert of.cache_counts.entries == 1
+    await ask(of, "Hello.")
+    assert len(server.asked) == 3
 
 
-def test_without_the_server_nothing_is_answered_from_the_cache(
+async def test_without_the_server_nothing_is_answered_from_the_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
+    server, of = served()
+    await ask(of, "Hello.")
+    monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
+
+    async def away() -> None:
+        raise ServerUnavailable("away")
+
+    server.info = away  # type: ignore[method-assign,assignment]
+    with pytest.raises(Unavailable):
         await ask(of, "Hello.")
-        monkeypatch.setattr(server_status, "_CONFIRMED_S", 0.0)
-
-        async def away() -> None:
-            raise ServerUnavailable("away")
-
-        server.info = away  # type: ignore[method-assign,assignment]
-        with pytest.raises(Unavailable):
-            await ask(of, "Hello.")
-        assert (await of.info()).languages == ("en", "de")
-
-    run(work)
+    assert (await of.info()).languages == ("en", "de")
 
 
-def test_identical_requests_are_answered_once() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await of.info()
-        server.let_go.clear()
-        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(5)]
-        tasks.append(asyncio.create_task(ask(of, "Hello. Bye.")))
-        await until(lambda: len(server.texts) == 2)
-        server.let_go.set()
-        answers = await asyncio.gather(*tasks)
-        assert server.texts == ["Hello.", "Bye."]
-        assert of.cache_counts.shared == 5
-        assert answers[:5] == [answers[0]] * 5
-        assert answers[5][0].startswith(answers[0][0])
-
-    run(work)
+async def test_identical_requests_are_answered_once() -> None:
+    server, of = served()
+    await of.info()
+    server.let_go.clear()
+    tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(5)]
+    tasks.append(asyncio.create_task(ask(of, "Hello. Bye.")))
+    await until(lambda: len(server.texts) == 2)
+    server.let_go.set()
+    answers = await asyncio.gather(*tasks)
+    assert server.texts == ["Hello.", "Bye."]
+    assert of.cache_counts.shared == 5
+    assert answers[:5] == [answers[0]] * 5
+    assert answers[5][0].startswith(answers[0][0])
 
 
-def test_a_shared_request_is_cancelled_with_its_last_waiter() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await of.info()
-        server.let_go.clear()
-        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(3)]
-        await until(lambda: len(server.asked) == 1)
-        for left, task in enumerate(tasks, start=1):
-            assert server.cancelled == 0
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await asyncio.sleep(0.01)
-            assert server.cancelled == (left == len(tasks))
-        server.let_go.set()
-        assert await ask(of, "Hello.")
-        assert len(server.asked) == 2
-
-    run(work)
-
-
-def test_a_request_is_sent_again_if_the_shared_one_had_an_earlier_deadline() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await of.info()
-        server.let_go.clear()
-        server.failing = [DeadlineExceeded("late")]
-        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(2)]
-        await until(lambda: len(server.asked) == 1)
-        server.let_go.set()
-        first, second = await asyncio.gather(*tasks, return_exceptions=True)
-        assert isinstance(first, Exception)
-        assert not isinstance(second, BaseException)
-        assert len(server.asked) == 2
-
-    run(work)
-
-
-def test_a_text_that_is_refused_is_named_by_its_own_number() -> None:
-    async def work(_server: ModelServer, of: Translations) -> None:
-        await ask(of, "Hello.")
-        with pytest.raises(InvalidInput, match=r"^text 2 is refused"):
-            await ask(of, "Hello.", "One. Two. Three.", "This is refused.")
-        with pytest.raises(InvalidInput, match=r"^text 0 is refused"):
-            await ask(of, "Short. " * 1000)  # too long as a text, not as sentences
-
-    run(work)
-
-
-def test_the_language_is_detected_as_the_server_does() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        for _ in range(2):
-            translations = await of.translate_admitted(
-                ANONYMOUS, ["How are you, my old friend?", " "], {"source_language": "auto"}
-            )
-        assert (translations[0].detected_language, translations[1].detected_language) == (
-            "en",
-            None,
-        )
-        assert 0.5 < (translations[0].detected_probability or 0) <= 1
-        assert translations[1].detected_probability == 0.0
-        assert server.texts == ["How are you, my old friend?", " "]
-
-    run(work)
-
-
-@pytest.mark.parametrize("store", [True, False])
-def test_all_parts_of_a_request_share_one_deadline(store: bool) -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        server.failing = [ServerUnavailable("not there")] * 5  # each retry alone is in time
-        with pytest.raises(errors.DeadlineExceeded, match=r"no answer within 0.05 s"):
-            await ask(of, "Hello.", store=store)
-        server.failing = []
-        server.let_go.clear()
-        with pytest.raises(errors.DeadlineExceeded):
-            await ask(of, "Hello.", "Fine.", store=store)
+async def test_a_shared_request_is_cancelled_with_its_last_waiter() -> None:
+    server, of = served()
+    await of.info()
+    server.let_go.clear()
+    tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(3)]
+    await until(lambda: len(server.asked) == 1)
+    for left, task in enumerate(tasks, start=1):
+        assert server.cancelled == 0
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
         await asyncio.sleep(0.01)
-        assert server.cancelled == 1
-        server.let_go.set()
-        assert len(await ask(of, "Hello.", store=store)) == 1
-
-    run(work, timeout_s=0.05)
-
-
-def test_a_language_that_is_not_served_is_improbable() -> None:
-    async def work(_server: ModelServer, of: Translations) -> None:
-        english = await of.detect("How are you, my old friend?")
-        assert (english.language, english.probability > 0.5) == ("en", True)
-        for text in ("¿Cómo está usted, mi viejo amigo?", "Как дела, мой старый друг?"):
-            other = await of.detect(text)
-            assert other.language in ("en", "de")
-            assert other.probability < 0.05
-
-    run(work)
+        assert server.cancelled == (left == len(tasks))
+    server.let_go.set()
+    assert await ask(of, "Hello.")
+    assert len(server.asked) == 2
 
 
-def test_the_terms_of_glossaries_that_occur_are_sent() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        store = of._glossaries
-        many = {f"word{number}": "x" for number in range(20_000)}
-        terms = {"tea": "Tee", **many}
-        first = await store.create(ANONYMOUS, "a", [Dictionary("EN", "de", terms, len(terms))])
-        later = {"TEA": "b", "pot": "Topf"}
-        second = await store.create(ANONYMOUS, "b", [Dictionary("en", "de", later, 2)])
-        ids = [first.id, second.id]
-        await ask(of, "A pot of tea. Hello there.", glossary_ids=ids)
-        assert asked_of(server).options["glossary"] == {"tea": "Tee", "pot": "Topf"}
-        await ask(of, "More tea.", glossary_ids=ids[::-1], source_language="auto")
-        assert asked_of(server).options["glossary"] == {"TEA": "b"}
-        await ask(of, "Even more tea.", glossary_ids=ids, glossary={"Tea": "own"}, store=False)
-        assert asked_of(server).options["glossary"] == {"Tea": "own"}
-        await store.put(ANONYMOUS, first.id, Dictionary("en", "de", {"tea": "C"}, 1))
-        await store.put(ANONYMOUS, first.id, Dictionary("EN", "de", {"tea": "D"}, 1))
-        await ask(of, "More tea.", glossary_ids=ids[:1])
-        assert asked_of(server).options["glossary"]["tea"] in "CD"
-        with pytest.raises(InvalidInput, match="has no dictionary from de into en"):
-            await ask(of, "Tee", glossary_ids=ids, source_language="de", target_language="en")
-        with pytest.raises(InvalidInput, match="glossary: not with"):
-            await ask(of, "no term", glossary_ids=ids, temperature=1.0)
-        with pytest.raises(NotFound):
-            await of.translate_admitted(
-                Caller("k", "k"), ["tea"], {**TO_GERMAN, "glossary_ids": ids}
-            )
-
-    run(work)
+async def test_a_request_is_sent_again_if_the_shared_one_had_an_earlier_deadline() -> None:
+    server, of = served()
+    await of.info()
+    server.let_go.clear()
+    server.failing = [DeadlineExceeded("late")]
+    tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(2)]
+    await until(lambda: len(server.asked) == 1)
+    server.let_go.set()
+    first, second = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(first, Exception)
+    assert not isinstance(second, BaseException)
+    assert len(server.asked) == 2
 
 
-def test_too_many_terms_for_one_request_are_sent_in_several() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        terms = {f"{number:x}y": "x" for number in range(1500)}
-        stored = await of._glossaries.create(ANONYMOUS, "a", [Dictionary("en", "de", terms, 1500)])
-        halves = [
-            "And " + " ".join(f"{number:x}y" for number in part) + "."
-            for part in (range(700), range(700, 1400))
-        ]
-        for store in (True, False):
-            await ask(of, *halves, glossary_ids=[stored.id], store=store)
-        assert [len(options["glossary"]) for options in server.options] == [700, 700] * 2
-        text = " ".join(f"{number:x}y" for number in range(1010))
-        with pytest.raises(InvalidInput, match="1,010 terms occur in one text"):
-            await ask(of, text, glossary_ids=[stored.id], store=False)
-
-    run(work)
+async def test_a_text_that_is_refused_is_named_by_its_own_number() -> None:
+    _, of = served()
+    await ask(of, "Hello.")
+    with pytest.raises(InvalidInput, match=r"^text 2 is refused"):
+        await ask(of, "Hello.", "One. Two. Three.", "This is refused.")
+    with pytest.raises(InvalidInput, match=r"^text 0 is refused"):
+        await ask(of, "Short. " * 1000)  # too long as a text, not as sentences
 
 
-def test_a_shared_requests_refusal_is_not_shown_to_other_callers() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        await of.info()
-        server.let_go.clear()
-        server.failing = [InvalidRequest("glossary: the term 'secret of another' is refused")]
-        tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(2)]
-        await until(lambda: len(server.asked) == 1)
-        server.let_go.set()
-        first, second = await asyncio.gather(*tasks, return_exceptions=True)
-        assert isinstance(first, InvalidInput)
-        assert not isinstance(second, BaseException)
-
-    run(work)
+async def test_the_language_is_detected_as_the_server_does() -> None:
+    server, of = served()
+    for _ in range(2):
+        translations = await of.translate_admitted(
+            ANONYMOUS, ["How are you, my old friend?", " "], {"source_language": "auto"}
+        )
+    assert (translations[0].detected_language, translations[1].detected_language) == (
+        "en",
+        None,
+    )
+    assert 0.5 < (translations[0].detected_probability or 0) <= 1
+    assert translations[1].detected_probability == 0.0
+    assert server.texts == ["How are you, my old friend?", " "]
 
 
 @pytest.mark.parametrize("store", [True, False])
-def test_too_many_texts_are_refused_before_any_work(store: bool) -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
-        with pytest.raises(TooLarge, match="20,001 texts: send up to 20,000"):
-            await of.translate(ANONYMOUS, [""] * 20_001, TO_GERMAN, store=store)
-        with pytest.raises(TooLarge):
-            await ask(of, *[""] * 20_001, store=store)
-        with pytest.raises(TooLarge):
-            await of.score(ANONYMOUS, [""] * 20_001, [""] * 20_001, TO_GERMAN)
-        assert (server.asked, server.informed) == ([], 0)
-
-    run(work)
-
-
-def test_too_many_glossaries_are_refused() -> None:
-    async def work(_server: ModelServer, of: Translations) -> None:
-        with pytest.raises(InvalidInput, match="21 ids: give at most 20"):
-            await ask(of, "Hello.", glossary_ids=["a"] * 21)
-
-    run(work)
+async def test_all_parts_of_a_request_share_one_deadline(store: bool) -> None:
+    server, of = served(timeout_s=0.05)
+    server.failing = [ServerUnavailable("not there")] * 5  # each retry alone is in time
+    with pytest.raises(errors.DeadlineExceeded, match=r"no answer within 0.05 s"):
+        await ask(of, "Hello.", store=store)
+    server.failing = []
+    server.let_go.clear()
+    with pytest.raises(errors.DeadlineExceeded):
+        await ask(of, "Hello.", "Fine.", store=store)
+    await asyncio.sleep(0.01)
+    assert server.cancelled == 1
+    server.let_go.set()
+    assert len(await ask(of, "Hello.", store=store)) == 1
 
 
-def test_a_long_text_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_language_that_is_not_served_is_improbable() -> None:
+    _, of = served()
+    english = await of.detect("How are you, my old friend?")
+    assert (english.language, english.probability > 0.5) == ("en", True)
+    for text in ("¿Cómo está usted, mi viejo amigo?", "Как дела, мой старый друг?"):
+        other = await of.detect(text)
+        assert other.language in ("en", "de")
+        assert other.probability < 0.05
+
+
+async def test_the_terms_of_glossaries_that_occur_are_sent() -> None:
+    server, of = served()
+    store = of._glossaries
+    many = {f"word{number}": "x" for number in range(20_000)}
+    terms = {"tea": "Tee", **many}
+    first = await store.create(ANONYMOUS, "a", [Dictionary("EN", "de", terms, len(terms))])
+    later = {"TEA": "b", "pot": "Topf"}
+    second = await store.create(ANONYMOUS, "b", [Dictionary("en", "de", later, 2)])
+    ids = [first.id, second.id]
+    await ask(of, "A pot of tea. Hello there.", glossary_ids=ids)
+    assert asked_of(server).options["glossary"] == {"tea": "Tee", "pot": "Topf"}
+    await ask(of, "More tea.", glossary_ids=ids[::-1], source_language="auto")
+    assert asked_of(server).options["glossary"] == {"TEA": "b"}
+    await ask(of, "Even more tea.", glossary_ids=ids, glossary={"Tea": "own"}, store=False)
+    assert asked_of(server).options["glossary"] == {"Tea": "own"}
+    await store.put(ANONYMOUS, first.id, Dictionary("en", "de", {"tea": "C"}, 1))
+    await store.put(ANONYMOUS, first.id, Dictionary("EN", "de", {"tea": "D"}, 1))
+    await ask(of, "More tea.", glossary_ids=ids[:1])
+    assert asked_of(server).options["glossary"]["tea"] in "CD"
+    with pytest.raises(InvalidInput, match="has no dictionary from de into en"):
+        await ask(of, "Tee", glossary_ids=ids, source_language="de", target_language="en")
+    with pytest.raises(InvalidInput, match="glossary: not with"):
+        await ask(of, "no term", glossary_ids=ids, temperature=1.0)
+    with pytest.raises(NotFound):
+        await of.translate_admitted(Caller("k", "k"), ["tea"], {**TO_GERMAN, "glossary_ids": ids})
+
+
+async def test_too_many_terms_for_one_request_are_sent_in_several() -> None:
+    server, of = served()
+    terms = {f"{number:x}y": "x" for number in range(1500)}
+    stored = await of._glossaries.create(ANONYMOUS, "a", [Dictionary("en", "de", terms, 1500)])
+    halves = [
+        "And " + " ".join(f"{number:x}y" for number in part) + "."
+        for part in (range(700), range(700, 1400))
+    ]
+    for store in (True, False):
+        await ask(of, *halves, glossary_ids=[stored.id], store=store)
+    assert [len(options["glossary"]) for options in server.options] == [700, 700] * 2
+    text = " ".join(f"{number:x}y" for number in range(1010))
+    with pytest.raises(InvalidInput, match="1,010 terms occur in one text"):
+        await ask(of, text, glossary_ids=[stored.id], store=False)
+
+
+async def test_a_shared_requests_refusal_is_not_shown_to_other_callers() -> None:
+    server, of = served()
+    await of.info()
+    server.let_go.clear()
+    server.failing = [InvalidRequest("glossary: the term 'secret of another' is refused")]
+    tasks = [asyncio.create_task(ask(of, "Hello.")) for _ in range(2)]
+    await until(lambda: len(server.asked) == 1)
+    server.let_go.set()
+    first, second = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(first, InvalidInput)
+    assert not isinstance(second, BaseException)
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_too_many_texts_are_refused_before_any_work(store: bool) -> None:
+    server, of = served()
+    with pytest.raises(TooLarge, match="20,001 texts: send up to 20,000"):
+        await of.translate(ANONYMOUS, [""] * 20_001, TO_GERMAN, store=store)
+    with pytest.raises(TooLarge):
+        await ask(of, *[""] * 20_001, store=store)
+    with pytest.raises(TooLarge):
+        await of.score(ANONYMOUS, [""] * 20_001, [""] * 20_001, TO_GERMAN)
+    assert (server.asked, server.informed) == ([], 0)
+
+
+async def test_too_many_glossaries_are_refused() -> None:
+    _, of = served()
+    with pytest.raises(InvalidInput, match="21 ids: give at most 20"):
+        await ask(of, "Hello.", glossary_ids=["a"] * 21)
+
+
+async def test_a_long_text_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
     occurring = Terms.occurring
 
@@ -462,21 +409,17 @@ def test_a_long_text_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Terms, "occurring", noted)
 
-    async def work(_server: ModelServer, of: Translations) -> None:
-        await ask(of, "x" * 4000)
-        assert threads
-        assert threading.main_thread() not in threads
-
-    run(work)
+    _, of = served()
+    await ask(of, "x" * 4000)
+    assert threads
+    assert threading.main_thread() not in threads
 
 
-def test_given_translations_count_as_texts() -> None:
-    async def work(_server: ModelServer, of: Translations) -> None:
-        caller = Caller("a", "a", Limits(characters_per_request=10))
-        with pytest.raises(TooLarge):
-            await of.score(caller, ["12345"], ["123456"], TO_GERMAN)
-
-    run(work)
+async def test_given_translations_count_as_texts() -> None:
+    _, of = served()
+    caller = Caller("a", "a", Limits(characters_per_request=10))
+    with pytest.raises(TooLarge):
+        await of.score(caller, ["12345"], ["123456"], TO_GERMAN)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.access.shares import Bodies, Budget
 from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooManyRequests, Unavailable
@@ -27,6 +26,7 @@ from dragoman_gateway.web.requests import FORM, FORM_BYTES
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.exchanges import file_form, multipart
 from tests.timing import fastest_s
 from tests.unit.gateway.asgi import Application
 
@@ -40,8 +40,8 @@ LARGE = b'{"text": "' + 100_000 * b"a"
 def locked() -> Iterator[tuple[Application, str]]:
     """An application that requires a key, and a key for it."""
     with Application(address="0.0.0.0") as app:
-        _, secret = app._runner.run(app.gateway.store.write(lambda c: add_key(c, "")))
-        app._runner.run(asyncio.sleep(0.6))
+        secret = app.new_key()
+        app.run(asyncio.sleep(0.6))
         yield app, secret
 
 
@@ -150,13 +150,13 @@ def test_stalled_bodies_do_not_deny_service_to_others(
             await upload.leave()
         return statuses
 
-    answered = app._runner.run(attack(8 * ["10.1.1.1"]))
+    answered = app.run(attack(8 * ["10.1.1.1"]))
     assert answered.count(0) == 1
     assert answered.count(429) == 7
-    many = app._runner.run(attack([f"10.1.1.{number}" for number in range(8)]))
+    many = app.run(attack([f"10.1.1.{number}" for number in range(8)]))
     assert many == 4 * [0] + 4 * [503]
     assert app.post("/translate", small).status == 200
-    assert app._runner.run(attack(8 * ["10.1.1.1"])) == answered  # all bytes were released
+    assert app.run(attack(8 * ["10.1.1.1"])) == answered  # all bytes were released
 
 
 def test_a_key_has_a_share(locked: tuple[Application, str]) -> None:
@@ -172,26 +172,23 @@ def test_a_key_has_a_share(locked: tuple[Application, str]) -> None:
             await upload.leave()
         return codes
 
-    assert app._runner.run(statuses()) == 9 * [0] + 3 * [429]
+    assert app.run(statuses()) == 9 * [0] + 3 * [429]
 
 
-def test_a_key_in_a_body_moves_it_to_the_share_of_the_key() -> None:
+async def test_a_key_in_a_body_moves_it_to_the_share_of_the_key() -> None:
     bodies = Bodies(GatewaySettings())
     stranger, key = bodies.account(None, "10.0.0.1"), bodies.account(Caller("a", "a"), "10.0.0.1")
 
-    async def read() -> None:
-        body = BoundedBody(_parts(5, 7), 1 << 20, 30, bodies, "10.0.0.1")
-        await body()
-        await body()
-        body.move_to_file(4)
-        assert (stranger.memory.held, stranger.files.held) == (8, 4)
-        body.charge(Caller("a", "a"))
-        assert (stranger.memory.held, stranger.files.held) == (0, 0)
-        assert (key.memory.held, key.files.held) == (8, 4)
-        body.let_go()
-        assert (key.memory.held, key.files.held) == (0, 0)
-
-    asyncio.run(read())
+    body = BoundedBody(_parts(5, 7), 1 << 20, 30, bodies, "10.0.0.1")
+    await body()
+    await body()
+    body.move_to_file(4)
+    assert (stranger.memory.held, stranger.files.held) == (8, 4)
+    body.charge(Caller("a", "a"))
+    assert (stranger.memory.held, stranger.files.held) == (0, 0)
+    assert (key.memory.held, key.files.held) == (8, 4)
+    body.let_go()
+    assert (key.memory.held, key.files.held) == (0, 0)
 
 
 def test_refused_bytes_do_not_count() -> None:
@@ -207,17 +204,13 @@ def test_refused_bytes_do_not_count() -> None:
     assert budget.held == 10
 
 
-def test_a_body_may_not_pause_for_long() -> None:
+async def test_a_body_may_not_pause_for_long() -> None:
     """However much of it has arrived before."""
-
-    async def read() -> None:
-        body = BoundedBody(_parts(1 << 20), 2 << 20, 0.2, Bodies(GatewaySettings()), "")
-        await body()
-        async with asyncio.timeout(5):
-            with pytest.raises(SlowUpload):
-                await body()
-
-    asyncio.run(read())
+    body = BoundedBody(_parts(1 << 20), 2 << 20, 0.2, Bodies(GatewaySettings()), "")
+    await body()
+    async with asyncio.timeout(5):
+        with pytest.raises(SlowUpload):
+            await body()
 
 
 def _parts(*sizes: int) -> Callable[[], Awaitable[Any]]:
@@ -234,14 +227,10 @@ def _parts(*sizes: int) -> Callable[[], Awaitable[Any]]:
 
 def form(kind: str, text: bytes) -> tuple[bytes, dict[str, str]]:
     """A form with the fields of `TEXT` and the content type `multipart/form-data`, with more."""
-    fields = {name: value.encode() for name, value in TEXT.items()} | {"q": text, "text": text}
-    parts = [
-        f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + value + b"\r\n"
-        for name, value in (fields | {"target_lang": b"de", "source_lang": b"en"}).items()
-    ]
-    return b"".join([*parts, b"--x--\r\n"]), {
-        "content-type": "multipart/form-data; boundary=x" + kind
-    }
+    fields: dict[str, str | bytes] = {**TEXT, "q": text, "text": text}
+    fields |= {"target_lang": "de", "source_lang": "en"}
+    body, _ = multipart(*((name, value, None) for name, value in fields.items()))
+    return body, {"content-type": "multipart/form-data; boundary=x" + kind}
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
@@ -325,12 +314,8 @@ def test_refused_requests_count_for_limits(key: bool) -> None:
     with Application(address="0.0.0.0", anonymous=True, anonymous_requests_per_minute=5) as app:
         headers = {"content-type": FORM}
         if key:
-            _, secret = app._runner.run(
-                app.gateway.store.write(
-                    lambda c: add_key(c, "", limits=Limits(requests_per_minute=5))
-                )
-            )
-            app._runner.run(asyncio.sleep(0.6))
+            secret = app.new_key(limits=Limits(requests_per_minute=5))
+            app.run(asyncio.sleep(0.6))
             headers["authorization"] = f"Bearer {secret}"
         bodies = [b"q=%FF", b"q=a&source=en", b"", b"q=a&source=en&target=xx", b"q"]
         statuses = [app.call("POST", "/translate", body, headers).status for body in bodies]
@@ -393,7 +378,7 @@ def test_an_upload_that_ends_early_leaves_no_file(left: bool, tmp_path: Path) ->
             pass
 
         scope = app.scope("POST", "/api/v1/documents", {**UPLOAD, "content-length": "1000000"})
-        app._runner.run(app._application(scope, receive, send))
+        app.run(app._application(scope, receive, send))
         assert len(kept) == 1
         assert list(documents.iterdir()) == []
 
@@ -454,17 +439,12 @@ def test_an_upload_to_a_full_disk_may_be_repeated_later(
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    part = '--x\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n{}\r\n'
-    parts = [part.format(name, "", value) for name, value in fields.items()]
-    parts.append(part.format("file", '; filename="a.txt"', "Hello."))
-    body = "".join((*parts, "--x--\r\n")).encode()
     with Application() as app:
         if where == "job":
             monkeypatch.setattr(app.gateway.jobs._queue.files, "begin", fail)
         else:
             monkeypatch.setattr("starlette.formparsers.UploadFile.write", fail)
-        kind = {"content-type": "multipart/form-data; boundary=x"}
-        answer = app.call("POST", path, body, kind)
+        answer = app.call("POST", path, *file_form("a.txt", "Hello.", fields))
     assert (answer.status, answer.headers["retry-after"]) == (503, "60")
     assert b"disk is full" in answer.body
     assert "disk is full" in caplog.text

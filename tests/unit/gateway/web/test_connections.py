@@ -83,18 +83,20 @@ async def received(pause_s: float) -> int:
     return size
 
 
-def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_S", 1.0)
-    assert asyncio.run(received(2.0)) < len(_BODY)
+    assert await received(2.0) < len(_BODY)
 
 
-def test_a_client_that_pauses_briefly_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_pauses_briefly_gets_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connections, "STALLED_S", 10.0)
-    assert asyncio.run(received(0.5)) > len(_BODY)
+    assert await received(0.5) > len(_BODY)
 
 
 @pytest.mark.parametrize("head", ["GET /%s\x01\x01", "FOO /%s HTTP/1.1\r\n\r\n"])
-def test_refusing_an_unreadable_request_takes_time_in_proportion_to_it(head: str) -> None:
+async def test_refusing_an_unreadable_request_takes_time_in_proportion_to_it(head: str) -> None:
     """The event loop does it, before any key is known."""
 
     async def refusal_s(letters: int) -> float:
@@ -117,10 +119,10 @@ def test_refusing_an_unreadable_request_takes_time_in_proportion_to_it(head: str
         assert len(statuses) == 5
         return taken_s
 
-    assert asyncio.run(refusal_s(7000)) < 4 * asyncio.run(refusal_s(500))
+    assert await refusal_s(7000) < 4 * await refusal_s(500)
 
 
-def test_one_client_has_a_share_of_the_connections() -> None:
+async def test_one_client_has_a_share_of_the_connections() -> None:
     """Addresses of one IPv6 network are one client; a trusted proxy's are not its own."""
 
     async def refused(addresses: list[str]) -> list[str]:
@@ -144,5 +146,5 @@ def test_one_client_has_a_share_of_the_connections() -> None:
         return above
 
     addresses = [*3 * ["10.0.0.1"], "10.0.0.2", "fe80::1", "fe80::2", "fe80::3", *3 * ["10.9.9.9"]]
-    assert asyncio.run(refused(addresses)) == ["10.0.0.1", "fe80::3"]
+    assert await refused(addresses) == ["10.0.0.1", "fe80::3"]
     assert not _SHARES.held

@@ -60,47 +60,41 @@ def test_a_late_error_closes_the_connection() -> None:
         assert app.post("/v2/translate", BODY).status == 200
 
 
-def test_a_late_fault_is_logged_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        async def answer() -> Response:
-            await asyncio.sleep(0.2)
-            raise ValueError(SECRET)
+async def test_a_late_fault_is_logged_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
+    async def answer() -> Response:
+        await asyncio.sleep(0.2)
+        raise ValueError(SECRET)
 
-        response = await late_answer(answer())
-        assert response.headers["x-accel-buffering"] == "no"
-        with pytest.raises(ConnectionAbortedError, match="an answer failed late: internal") as it:
-            async for _ in response.body_iterator:  # type: ignore[attr-defined]
-                pass
-        assert it.value.__suppress_context__
-
-    asyncio.run(run())
+    response = await late_answer(answer())
+    assert response.headers["x-accel-buffering"] == "no"
+    with pytest.raises(ConnectionAbortedError, match="an answer failed late: internal") as it:
+        async for _ in response.body_iterator:  # type: ignore[attr-defined]
+            pass
+    assert it.value.__suppress_context__
     assert "ValueError" in caplog.text
     assert "in answer" in caplog.text
     assert SECRET not in caplog.text
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_a_client_that_disconnects_cancels_the_request(is_begun: bool) -> None:
-    async def run() -> bool:
-        cancelled = asyncio.Event()
+async def test_a_client_that_disconnects_cancels_the_request(is_begun: bool) -> None:
+    cancelled = asyncio.Event()
 
-        async def answer() -> Response:
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                cancelled.set()
-                raise
-            return json_response({})
+    async def answer() -> Response:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return json_response({})
 
-        task = asyncio.create_task(late_answer(answer()))
-        if is_begun:
-            parts = (await task).body_iterator  # type: ignore[attr-defined]
-            assert await anext(parts) == b" "
-            await parts.aclose()
-        else:
-            await asyncio.sleep(0.02)
-            task.cancel()
-        await asyncio.wait_for(cancelled.wait(), 5)
-        return cancelled.is_set()
-
-    assert asyncio.run(run())
+    task = asyncio.create_task(late_answer(answer()))
+    if is_begun:
+        parts = (await task).body_iterator  # type: ignore[attr-defined]
+        assert await anext(parts) == b" "
+        await parts.aclose()
+    else:
+        await asyncio.sleep(0.02)
+        task.cancel()
+    await asyncio.wait_for(cancelled.wait(), 5)
+    assert cancelled.is_set()
