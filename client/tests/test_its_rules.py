@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dragoman_documents.core.segments import Segment
 from dragoman_documents.html.html_reader import HtmlReader
-from dragoman_documents.xml.xml_profiles import BY_NAME
+from dragoman_documents.xml.xml_profiles import XHTML
 from dragoman_documents.xml.xml_reader import XmlReader
 from translated_documents import identity, read, texts, written
 
@@ -75,7 +75,7 @@ def test_rules_for_attributes(selector: str, expected: list[str]) -> None:
 
 def test_a_rule_can_exclude_translatable_attributes() -> None:
     xml = document(translate_rule("//p/@title"), "<p title='A'>a <i title='B'>b</i></p>")
-    parts = read(XmlReader(BY_NAME["xhtml"]), xml)
+    parts = read(XmlReader(XHTML), xml)
     (segment,) = (part for part in parts if isinstance(part, Segment))
     assert [attribute.text for attribute in segment.attributes] == ["B"]
 

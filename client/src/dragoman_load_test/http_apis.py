@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from dragoman_client.core.access import Access
 from dragoman_client.core.errors import from_status
@@ -20,7 +20,6 @@ from dragoman_load_test import messages
 from dragoman_load_test.messages import Answer
 
 ApiName = Literal["triton", "own", "libretranslate", "deepl"]
-API_NAMES: tuple[str, ...] = get_args(ApiName)
 _TITLES = {"own": "own API", "libretranslate": "LibreTranslate", "deepl": "DeepL"}
 _LANGUAGES = ("source_language", "target_language")
 _MODEL_TYPES = {1: "latency_optimized", 4: "quality_optimized"}

@@ -134,7 +134,6 @@ _EMOJI = "\ufe0f"
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f]+")
 _EMOJI_FORM = re.compile(r"[^1]?\ufe0f")
 _TAGS_OF_FLAGS = frozenset(map(chr, range(0xE0020, 0xE0080)))
-_LACKS = re.compile(r"[^\x00-\x7f]")
 _UNWRITTEN = re.compile(
     r"(?<![aN1L])[aN1]*L[aN1L]*(?:['-][aN1L]+)*(?: [aN1]*L[aN1L]*(?:['-][aN1L]+)*)*"  # words
     r"|(?<![aN1.,])(?:1+[.,]){0,4}(?:1+ ?|a{1,3})?N+(?:(?:a{1,3}|1+)N+)*"  # 10², m²

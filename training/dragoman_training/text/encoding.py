@@ -73,12 +73,6 @@ class EncodedText:
         """Number of pairs."""
         return (len(self.ends) - 1) // self.sides if self.order is None else len(self.order)
 
-    def side_ids(self, pair: int, side: int) -> list[int]:
-        """Token ids of one side of a pair."""
-        place = self._places(pair) * self.sides + side
-        ids: list[int] = self.ids[self.ends[place] : self.ends[place + 1]].tolist()
-        return ids
-
     def sides_ids(
         self, pairs: npt.NDArray[np.int64], side: int
     ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:

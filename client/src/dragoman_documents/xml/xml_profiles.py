@@ -319,16 +319,6 @@ _BY_ROOT: Mapping[str, XmlProfile] = {
     ),
 }
 
-BY_NAME: Mapping[str, XmlProfile] = {
-    "xml": GENERIC,
-    "xhtml": XHTML,
-    "docbook": DOCBOOK,
-    "dita": DITA,
-    "svg": SVG,
-    "resx": RESX,
-    "android": ANDROID,
-}
-
 
 def profile_of(root: str, head: bytes) -> XmlProfile:
     """Returns the profile of a document.

@@ -47,8 +47,13 @@ def text(folder: Path, max_pairs: int | None = None, seed: int = 1) -> ParallelT
     return ParallelText(TextFiles(folder / "text", ("en", "de")), ("en", "de"), max_pairs=max_pairs)
 
 
+def side_ids(encoded: EncodedText, pair: int, side: int) -> list[int]:
+    ids: list[int] = encoded.sides_ids(np.array([pair]), side)[0].tolist()
+    return ids
+
+
 def pairs_of(encoded: EncodedText) -> list[tuple[list[int], list[int]]]:
-    return [(encoded.side_ids(n, 0), encoded.side_ids(n, 1)) for n in range(len(encoded))]
+    return [(side_ids(encoded, n, 0), side_ids(encoded, n, 1)) for n in range(len(encoded))]
 
 
 @pytest.mark.parametrize("max_pairs", [None, 1, 30, 100, 200, 399, 1000])
@@ -404,11 +409,11 @@ def test_a_joined_corpus_is_its_texts_one_after_the_other(
     linked = files.with_links(Numbered(0, text))
     assert linked.links == [(0, 1)]
     encoded = files.encode(Numbered(2, linked), tokenizer, 40)
-    assert [encoded.side_ids(n, 0) for n in range(60)] == [
+    assert [side_ids(encoded, n, 0) for n in range(60)] == [
         source for source, _ in pairs_of(of_whole)
     ]
-    assert [encoded.side_ids(n, 2) for n in range(20)] == [
-        encoded.side_ids(n, 2) for n in range(40, 60)
+    assert [side_ids(encoded, n, 2) for n in range(20)] == [
+        side_ids(encoded, n, 2) for n in range(40, 60)
     ]
     (tmp_path / "other.en-de.links").unlink()
     with pytest.raises(UsageError, match=r"other\.en-de\.links: no such file"):
