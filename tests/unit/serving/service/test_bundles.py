@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from dragoman_options.client_frames import pack_request, request_of
 from dragoman_options.frames import Answer, ErrorCode, Failure
-from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import INFO, SCORE, STREAM
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.service import bundles as bundles_module
@@ -39,6 +39,7 @@ from tests.unit.serving.service.triton_side import (
     Triton,
     hello,
     pairs,
+    ready,
     request,
     served,
     texts_of,
@@ -71,12 +72,6 @@ def translate(connect: Connect) -> Triton:
     return ready(connect)
 
 
-def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
-    client = connect()
-    assert client.introduce(hello(model)) is None
-    return client
-
-
 def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
     """The answers of a bundle that is served alone."""
     translator = Translator(folder)
@@ -87,7 +82,7 @@ def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
 
 def told(connect: Connect) -> Any:
     """The answer of `info`."""
-    info = ready(connect, model=INFO)
+    info = ready(connect, INFO)
     info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
     answer = info.answer()
     assert isinstance(answer, Answer), answer
@@ -139,14 +134,13 @@ def test_unsupported_directions_are_refused(
     translate: Triton, options: dict[str, Any], message: str
 ) -> None:
     translate.send(request(1, TEXTS, **options))
-    failure = translate.answer()
-    assert isinstance(failure, Failure)
+    failure = translate.failure()
     assert (failure.code, failure.message) == (ErrorCode.INVALID_ARG, message)
 
 
 @pytest.mark.usefixtures("translate")
 def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect) -> None:
-    stream, score = ready(connect, model=STREAM), ready(connect, model=SCORE)
+    stream, score = ready(connect, STREAM), ready(connect, SCORE)
     for options in ({"target_language": "fr"}, {"model": "second"}):
         name = options.get("model", "french")
         (folder,) = (folder for folder in folders if folder.name == name)
@@ -164,8 +158,7 @@ def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect
         assert scores == pytest.approx([assessment.confidence])
     for model in (stream, score):
         model.send(pairs(3, ["a"], ["b"], model="third"))
-        failure = model.answer()
-        assert isinstance(failure, Failure)
+        failure = model.failure()
         assert "model is 'third'" in failure.message
 
 
@@ -202,8 +195,7 @@ def test_a_broken_bundle_fails_only_its_own_requests(folders: list[Path], tmp_pa
     with serving(copies) as connect:
         model = ready(connect)
         model.send(request(1, TEXTS, target_language="fr"))
-        failure = model.answer()
-        assert isinstance(failure, Failure)
+        failure = model.failure()
         assert failure.code is ErrorCode.UNAVAILABLE
         assert failure.message.startswith("UNAVAILABLE: model 'french': it cannot be loaded: ")
         assert "SHA-256 differs" in failure.message
@@ -228,7 +220,7 @@ def test_requests_of_a_bundle_that_is_loading_wait_under_their_deadlines(
 
     monkeypatch.setattr(bundles_module, "Translator", Slow)
     with serving(folders) as connect:
-        model, stream, dying = ready(connect), ready(connect, model=STREAM), ready(connect)
+        model, stream, dying = ready(connect), ready(connect, STREAM), ready(connect)
         stream.send(request(1, TEXTS[:1], target_language="fr", timeout=20_000))
         model.send(request(1, TEXTS, target_language="fr", timeout=20_000))
         model.send(request(2, TEXTS, target_language="fr"))

@@ -34,7 +34,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.conftest import REPOSITORY
 from tests.small_bundles import make_bundles
-from tests.unit.serving.service.triton_side import Connect, Triton, hello, pairs, served
+from tests.unit.serving.service.triton_side import Connect, Triton, pairs, ready, served
 
 DIRECTIONS = {"german": "en-de de-en", "french": "en-fr fr-en", "three": "en-de de-en en-fr"}
 TEXTS = ["red blue green", "white grey.\nPink brown", ""]
@@ -61,12 +61,6 @@ def connect(folders: list[Path]) -> Iterator[Connect]:
     with served(to_serve=ModelsToServe(tuple(map(str, folders)), pivot="EN")) as connecting:
         ready(connecting)  # the model `translate` opens the bundles
         yield connecting
-
-
-def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
-    triton = connect()
-    assert triton.introduce(hello(model)) is None
-    return triton
 
 
 def ask(triton: Triton, texts: Sequence[str], **options: Any) -> None:
@@ -331,8 +325,7 @@ def _ask_with_input(triton: Triton, text: str, name: str, value: str) -> None:
 def test_scores_come_only_from_direct_models(connect: Connect) -> None:
     score = ready(connect, SCORE)
     score.send(pairs(1, ["red"], ["blue"], **GERMAN_TO_FRENCH))
-    failure = score.answer()
-    assert isinstance(failure, Failure)
+    failure = score.failure()
     assert failure.message == "no model translates from 'de' into 'fr' directly"
 
 
@@ -382,8 +375,7 @@ def test_cancellation_and_deadline_reach_the_second_leg_and_sentences_are_counte
                 assert triton.answer() == Failure(1, ErrorCode.CANCELLED, late)
                 ask(triton, TEXTS[:1], **GERMAN_TO_FRENCH)
                 triton.send(pack_cancel(1))
-                failure = triton.answer()
-                assert isinstance(failure, Failure)
+                failure = triton.failure()
                 assert failure.code is ErrorCode.CANCELLED
         finally:
             _Slow.gate.set()

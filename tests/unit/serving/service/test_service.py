@@ -44,6 +44,7 @@ from tests.unit.serving.service.triton_side import (
     Triton,
     hello,
     pairs,
+    ready,
     request,
     served,
     texts_of,
@@ -63,17 +64,13 @@ def connect() -> Iterator[Connect]:
 @pytest.fixture(scope="module")
 def translate(connect: Connect) -> Triton:
     """The model `translate`, ready."""
-    model = connect()
-    assert model.introduce(hello()) is None
-    return model
+    return ready(connect)
 
 
 @pytest.fixture
 def stream(connect: Connect) -> Triton:
     """The model `translate_stream`, ready."""
-    model = connect()
-    assert model.introduce(hello(STREAM)) is None
-    return model
+    return ready(connect, STREAM)
 
 
 def test_a_request_is_answered(translate: Triton) -> None:
@@ -110,8 +107,7 @@ def test_many_requests_are_all_answered(translate: Triton) -> None:
 )
 def test_only_a_bad_request_fails(translate: Triton, frame: bytes, message: str) -> None:
     translate.send(frame)
-    answer = translate.answer()
-    assert isinstance(answer, Failure)
+    answer = translate.failure()
     assert (answer.number, answer.code) == (7, ErrorCode.INVALID_ARG)
     assert message in answer.message
     translate.send(request(8, ["I'm hungry."]))
@@ -122,8 +118,7 @@ def test_a_cancelled_request_is_ended(translate: Triton) -> None:
     translate.send(request(7, MUCH, beam_width=8))
     translate.send(pack_cancel(7))
     translate.send(pack_cancel(99))  # an unknown request
-    answer = translate.answer()
-    assert isinstance(answer, Failure)
+    answer = translate.failure()
     assert (answer.number, answer.code) == (7, ErrorCode.CANCELLED)
 
 
@@ -162,7 +157,7 @@ def test_each_stream_fails_separately(stream: Triton) -> None:
 
 @pytest.mark.usefixtures("translate")
 def test_given_translations_are_scored(connect: Connect) -> None:
-    model = scoring_model(connect)
+    model = ready(connect, SCORE)
     model.send(pairs(5, ["Good morning.", TEXT], ["Guten Morgen.", "Nein."]))
     answer = model.answer()
     assert isinstance(answer, Answer), answer
@@ -176,8 +171,7 @@ def test_given_translations_are_scored(connect: Connect) -> None:
     model.send(pack_cancel(8))
     failures: dict[int, tuple[ErrorCode, str]] = {}
     while len(failures) < 3:
-        failure = model.answer()
-        assert isinstance(failure, Failure)
+        failure = model.failure()
         failures[failure.number] = (failure.code, failure.message)
     assert failures[6][0] is ErrorCode.INVALID_ARG
     assert "text_input has 1 texts and target_input 2" in failures[6][1]
@@ -190,8 +184,7 @@ def test_given_translations_are_scored(connect: Connect) -> None:
 
 @pytest.mark.usefixtures("translate")
 def test_info_describes_the_served_models(connect: Connect) -> None:
-    model = connect()
-    assert model.introduce(hello(INFO)) is None
+    model = ready(connect, INFO)
     model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
     answer = model.answer()
     assert isinstance(answer, Answer), answer
@@ -203,15 +196,8 @@ def test_info_describes_the_served_models(connect: Connect) -> None:
     (top_k,) = (option for option in info["options"] if option["name"] == "top_k")
     assert top_k["range"] == {"least": 1, "most": manifest.dimensions.vocab_size, "above": False}
     model.send(request(6, ["a"]))
-    failure = model.answer()
-    assert isinstance(failure, Failure)
+    failure = model.failure()
     assert failure.message == "info takes no text_input"
-
-
-def scoring_model(connect: Connect) -> Triton:
-    model = connect()
-    assert model.introduce(hello(SCORE)) is None
-    return model
 
 
 def test_disconnecting_cancels_everything(translate: Triton, stream: Triton) -> None:
@@ -314,8 +300,7 @@ def test_a_client_that_sends_garbage_is_cut_off_alone(connect: Connect, garbage:
 def test_an_unreadable_model_closes_the_connection(garbage: bytes) -> None:
     failures: list[Exception] = []
     with served(on_failure=failures.append) as connecting:
-        model = connecting()
-        assert model.introduce(hello(STREAM)) is None
+        model = ready(connecting, STREAM)
         model.send(garbage)
         with pytest.raises(EOFError):
             model.receive()
@@ -358,13 +343,11 @@ def test_loaded_models_outlive_a_triton_that_ended(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("dragoman_serving.service.server.Bundles", Noted)
     with served() as connecting:
         for _ in range(3):
-            model = connecting()
-            assert model.introduce(hello()) is None
+            model = ready(connecting)
             model.send(request(1, MUCH, beam_width=8))  # cancelled when its Triton ends
             model.send(request(2, ["I'm hungry."]))
             model.close()
-        model = connecting()
-        assert model.introduce(hello()) is None
+        model = ready(connecting)
         model.send(request(3, ["I'm hungry."]))
         assert texts_of(model.answer()) == ["Ich habe Hunger."]
     assert len(opened) == 1

@@ -65,6 +65,12 @@ class Triton:
             if kind is Kind.ANSWER:
                 return unpack_answer(body)
 
+    def failure(self) -> Failure:
+        """The next answer, which is a failure."""
+        failure = self.answer()
+        assert isinstance(failure, Failure), failure
+        return failure
+
     def introduce(self, hello: Hello) -> str | None:
         """Send the greeting; returns why it is refused, or None."""
         self.send(pack_hello(hello))
@@ -84,6 +90,13 @@ Connect = Callable[[], Triton]
 
 def hello(model: str = TRANSLATE) -> Hello:
     return Hello(model, is_relay=True)
+
+
+def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
+    """A model that is introduced."""
+    triton = connect()
+    assert triton.introduce(hello(model)) is None
+    return triton
 
 
 def request(number: int, texts: list[str], **parameters: Any) -> bytes:
