@@ -25,28 +25,6 @@ def test_a_failed_test_is_reported(tmp_path: Path) -> None:
     assert report.failures == [f"tests: {report.tests}"]
 
 
-def test_ctrl_c_keeps_the_measurements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def measure(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gpu_check, "measure_speed", measure)
-    (tmp_path / "tatoeba-en-de").mkdir()
-    for name in ("test", "valid"):
-        (tmp_path / f"tatoeba-en-de/{name}.en").write_text("Good morning.\nThank you.\n")
-        (tmp_path / f"tatoeba-en-de/{name}.de").write_text("Guten Morgen.\nDanke.\n")
-    words = ["--data-dir", str(tmp_path), "--sentences", "2", "--device", "cpu"]
-    for name in NAMES[1:]:
-        words += ["--leave-out", name]
-    monkeypatch.setattr(sys, "argv", ["gpu_check", *words])
-    assert gpu_check.main() == 1
-    printed, errors = capsys.readouterr()
-    assert re.search(r"PyTorch eager fp32 +\| greedy +\| +100.0%", printed)
-    assert "Not run: TensorRT: left out." in printed
-    assert errors == "FAIL  stopped before the end\n"
-
-
 def test_the_oracle_is_read_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

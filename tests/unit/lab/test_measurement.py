@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.kernel.errors import CheckFailed
 from lab.measurement import Results, alternate, number, program, ratios
-from lab.report import markdown_table, spread
+from lab.report import spread
 
 
 @program(number("--rounds", 3))
@@ -63,12 +63,3 @@ def test_numbers_are_from_1_up(value: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main(["--rounds", value])
     assert f"invalid positive number value: '{value}'" in capsys.readouterr().err
-
-
-def test_a_table_is_aligned_and_valid_markdown() -> None:
-    assert markdown_table(("name", "n"), [("a", "1"), ("longer", "100")]) == (
-        "| name   |   n |\n"
-        "| ------ | --: |\n"
-        "| a      |   1 |\n"
-        "| longer | 100 |"
-    )  # fmt: skip

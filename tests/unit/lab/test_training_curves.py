@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-
-from lab.training.training_curves import curves, draw, main, read_curves
+from lab.training.training_curves import curves, draw, read_curves
 from tests.conftest import REPOSITORY
 
 RUNS = REPOSITORY / "docs" / "training-runs"
@@ -52,17 +48,3 @@ def texts_of(svg: str) -> list[str]:
         for element in ElementTree.fromstring(svg).iter()
         if element.tag[-5:] == "}text"
     ]
-
-
-def test_pictures_are_written_beside_their_logs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = tmp_path / "log.jsonl"
-    rows = [row("train", 1, 5.0), row("valid", 1, 4.0), row("train", 2, 3.0)]
-    log.write_text("".join(f"{json.dumps(line)}\n" for line in rows))
-    assert main([str(log)]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'log.svg'}\n"
-    assert "validation" in texts_of((tmp_path / "log.svg").read_text())
-    log.write_text(json.dumps({"kind": "train", "loss": 1}))
-    assert main([str(log)]) == 2
-    assert f"{log}: is not a log of a training run" in capsys.readouterr().err

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import lzma
 import random
 import struct
-import tarfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from lab.gpu import packing, remote
+from lab.gpu import packing
 
 
 def fat_binary(entries: list[tuple[int, bytes]]) -> bytes:
@@ -41,37 +38,6 @@ def test_only_the_code_of_other_architectures_is_zeroed(seed: int, tmp_path: Pat
     kept, dropped = packing.zero_other_architectures(path, 90)
     assert path.read_bytes() == expected
     assert kept + dropped > 0
-
-
-def test_ends_come_back(tmp_path: Path) -> None:
-    lengths = np.random.default_rng(0).integers(0, 300, 1000)
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    ends.tofile(tmp_path / "ends.bin")
-    packing.shrink_ends(tmp_path)
-    packing.restore_ends(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["ends.bin"]
-    assert np.array_equal(np.fromfile(tmp_path / "ends.bin", np.int64), ends)
-
-
-def test_archives_one_after_the_other_are_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote, "elapsed_s", lambda: 0.0)
-    upload = tmp_path / "upload.tar.xz"
-    for name in ("first", "second"):
-        (tmp_path / name).write_text(name)
-        with (
-            lzma.open(tmp_path / "part", "wb") as file,
-            tarfile.open(fileobj=file, mode="w") as tar,
-        ):
-            tar.add(tmp_path / name, name)
-        with upload.open("ab") as joined:
-            joined.write((tmp_path / "part").read_bytes())
-    remote.unpack(upload, tmp_path / "out")
-    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {
-        "first": "first",
-        "second": "second",
-    }
 
 
 def test_pieces_join_and_sizes_are_checked(
