@@ -5,6 +5,7 @@ Fixtures import what trains and exports, so that a test that needs neither start
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import sys
@@ -12,11 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
+from dragoman.cli import main
 from dragoman.kernel.text import Tokenizer
 from tests.toy import reverse_pairs
 
@@ -76,6 +78,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             group = f"{path} {numbers[path] // TESTS_AT_ONCE}"
             numbers[path] += 1
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+class CommandLine:
+    """`dragoman`, run in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def prints(self, *words: object) -> str:
+        """What a command prints that succeeds."""
+        assert main([*map(str, words)]) == 0
+        return self._capsys.readouterr().out
+
+    def rows(self, *words: object) -> list[Any]:
+        """The lines of JSON that a command prints that succeeds."""
+        return [json.loads(line) for line in self.prints(*words).splitlines()]
+
+    def refuses(self, *words: object, code: int = 2) -> str:
+        """What a command writes on stderr that ends with this code."""
+        assert main([*map(str, words)]) == code
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys)
 
 
 @pytest.fixture(scope="session")

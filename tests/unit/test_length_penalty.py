@@ -20,7 +20,7 @@ from dragoman_training.run import checkpoint
 from dragoman.cli import main
 from dragoman.kernel.manifest import Limits, Manifest
 from dragoman.kernel.text import Tokenizer
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, CommandLine
 from tests.toy import write_pairs
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
@@ -53,11 +53,10 @@ def test_an_export_names_it_and_another_one_keeps_it(bundle: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("value", ["-1", "11", "nan"])
 def test_one_out_of_range_is_refused_before_anything_is_made(
-    value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    value: str, tmp_path: Path, cli: CommandLine
 ) -> None:
     words = ["export", "onnx", str(SHIPPED), "--out", str(tmp_path / "bundle")]
-    assert main([*words, f"--length-penalty={value}"]) == 2
-    assert "limits.length_penalty is" in capsys.readouterr().err
+    assert "limits.length_penalty is" in cli.refuses(*words, f"--length-penalty={value}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,7 +97,7 @@ def test_the_engine_uses_it_like_pytorch(bundle: Path) -> None:
 
 @pytest.mark.parametrize("runtime", ["torch", "engine"])
 def test_evaluation_uses_the_served_length_penalty(
-    runtime: str, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runtime: str, bundle: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "held", PAIRS, ("en", "de"))
     words = ["evaluate", str(bundle), "--data-dir", str(tmp_path), "--test", "held"]
@@ -112,14 +111,13 @@ def test_evaluation_uses_the_served_length_penalty(
     assert own == translations("named", "--length-penalty", str(ALPHA))
     assert own != translations("other", "--length-penalty", str(OTHER))
     before = (bundle / "manifest.json").read_text()
-    assert main([*words, str(tmp_path / "x"), "--record", "--length-penalty", str(OTHER)]) == 2
-    assert f"the model's own length penalty, {ALPHA}" in capsys.readouterr().err
+    assert f"the model's own length penalty, {ALPHA}" in cli.refuses(
+        *words, tmp_path / "x", "--record", "--length-penalty", OTHER
+    )
     assert (bundle / "manifest.json").read_text() == before
 
 
-def test_scores_are_divided_by_it(
-    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_are_divided_by_it(bundle: Path, tmp_path: Path, cli: CommandLine) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("\t".join(PAIRS[0]) + "\n", "utf-8")
     words = [
@@ -134,8 +132,7 @@ def test_scores_are_divided_by_it(
     ]
 
     def score(*more: str) -> str:
-        assert main([*words, *more]) == 0
-        return capsys.readouterr().out.split("\t")[0]
+        return cli.prints(*words, *more).split("\t")[0]
 
     own, named = score(), score("--length-penalty", str(ALPHA))
     assert own == named != score("--length-penalty", str(OTHER))

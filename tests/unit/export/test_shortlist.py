@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 from dragoman.cli import main
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
+from tests.conftest import CommandLine
 from tests.toy import reverse_pairs, write_pairs
 
 EMPTY, SIZE = 3, 40
@@ -65,13 +66,10 @@ def words(bundle: Path, *more: str) -> list[str]:
     return ["shortlist", str(bundle), "--data-dir", str(bundle.parent), *more]
 
 
-def test_the_command_writes_lists_of_every_source_token(
-    bundle: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_lists_of_every_source_token(bundle: Path, cli: CommandLine) -> None:
     before = Manifest.load(bundle)
     assert before.shortlist is None
-    assert main(words(bundle, "--text", "text", "--frequent", "4")) == 0
-    printed = capsys.readouterr().out.splitlines()
+    printed = cli.prints(*words(bundle, "--text", "text", "--frequent", "4")).splitlines()
     assert printed[0].endswith("shortlist.safetensors: 0.0 MB")
     assert [line.partition(" pairs")[0] for line in printed[1:]] == ["en-de: 300", "de-en: 300"]
     assert "100.0% of the translations' tokens are listed" in printed[1]

@@ -23,7 +23,7 @@ from dragoman.cli import COMMANDS, GROUPS, main
 from dragoman.commands.options import read_terms
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, CommandLine
 from tests.toy import reverse_pairs, write_pairs
 
 SHIPPED = REPOSITORY / "model_repository/translate/1/bundle"
@@ -36,20 +36,18 @@ def text(tmp_path: Path) -> Path:
 
 
 def test_evaluate_reports_both_directions(
-    text: Path, random_checkpoint: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    text: Path, random_checkpoint: Callable[[str], Path], cli: CommandLine
 ) -> None:
     words = ["evaluate", str(random_checkpoint("post")), "--data-dir", str(text), "--test", "held"]
-    assert main([*words, "--json", "--out", str(text / "out")]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = cli.rows(*words, "--json", "--out", text / "out")
     assert [row["direction"] for row in rows] == ["en-de", "de-en"]
     assert all(row["sentences"] == 6 and row["bleu_signature"] for row in rows)
     assert len((text / "out" / "held.de-en.txt").read_text().splitlines()) == 6
-    assert main([*words, "--beam-width", "1"]) == 0
-    assert "held en-de: BLEU" in capsys.readouterr().out
+    assert "held en-de: BLEU" in cli.prints(*words, "--beam-width", "1")
 
 
 def test_evaluate_uses_the_directions_of_model_and_text(
-    tmp_path: Path, three_languages: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, three_languages: Path, cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "en-de", reverse_pairs(3, seed=5), ("en", "de"))
     write_pairs(tmp_path / "all", reverse_pairs(3, seed=5), ("en", "de"))
@@ -58,39 +56,36 @@ def test_evaluate_uses_the_directions_of_model_and_text(
     words += ["--beam-width", "1", "--test", "en-de", "--test", "all"]
 
     def evaluated(*more: str) -> list[tuple[str, str]]:
-        assert main([*words, *more]) == 0
-        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        rows = cli.rows(*words, *more)
         return [(row["test"], row["direction"]) for row in rows]
 
     both = [("en-de", "en-de"), ("en-de", "de-en")]
     whole = [("all", name) for name in ("en-de", "de-en", "de-fr", "fr-de")]
     assert evaluated("--runtime", "engine") == evaluated() == [*both, *whole]
     assert evaluated("--direction", "de-en") == [("en-de", "de-en"), ("all", "de-en")]
-    assert main([*words, "--direction", "en-fr"]) == 2
-    assert "--direction en-fr: the model knows en-de, de-en" in capsys.readouterr().err
-    assert main([*words, "--test", "none"]) == 2
-    assert "none.de, ...: give the name without the language" in capsys.readouterr().err
+    assert "--direction en-fr: the model knows en-de, de-en" in cli.refuses(
+        *words, "--direction", "en-fr"
+    )
+    assert "none.de, ...: give the name without the language" in cli.refuses(
+        *words, "--test", "none"
+    )
 
 
 def test_verify_compares_every_direction(
-    tmp_path: Path, three_languages: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, three_languages: Path, cli: CommandLine
 ) -> None:
     for name, languages in (("en-de", ("en", "de")), ("de-fr", ("de", "fr"))):
         write_pairs(tmp_path / name, reverse_pairs(3, seed=5), languages)
     words = ["verify", str(three_languages), "--data-dir", str(tmp_path), "--sentences", "4"]
-    assert main([*words, "--test", "en-de", "--test", "de-fr"]) == 0
-    assert "sentences: 8 compared" in capsys.readouterr().out
+    assert "sentences: 8 compared" in cli.prints(*words, "--test", "en-de", "--test", "de-fr")
 
 
-def test_both_runtimes_give_the_same_evaluation(
-    text: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_runtimes_give_the_same_evaluation(text: Path, cli: CommandLine) -> None:
     words = ["evaluate", str(SHIPPED), "--data-dir", str(text), "--test", "held", "--json"]
     words += ["--precision", "fp32"]
     printed = []
     for runtime in ("torch", "engine"):
-        assert main([*words, "--runtime", runtime]) == 0
-        printed.append(capsys.readouterr().out)
+        printed.append(cli.prints(*words, "--runtime", runtime))
     assert printed[0] == printed[1]
 
 
@@ -295,7 +290,7 @@ def test_an_invalid_glossary_is_named(tmp_path: Path, written: str, message: str
 
 
 def test_a_byte_order_mark_is_not_scored(
-    tmp_path: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, random_bundle: Path, cli: CommandLine
 ) -> None:
     rows = []
     for encoding in ("utf-8", "utf-8-sig"):
@@ -308,8 +303,7 @@ def test_a_byte_order_mark_is_not_scored(
             "--target-language",
             "de",
         ]
-        assert main([*words, "--json"]) == 0
-        rows.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+        rows.append(cli.rows(*words, "--json"))
     assert rows[0] == rows[1]
     assert [row["source"] for row in rows[1]] == ["red", "green"]
 
@@ -379,10 +373,9 @@ def test_every_command_has_a_help_text(command: str, capsys: pytest.CaptureFixtu
     ],
 )
 def test_a_misspelt_word_is_named_with_a_suggestion(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, cli: CommandLine
 ) -> None:
-    assert main(words) == 2
-    assert capsys.readouterr().err.startswith(message)
+    assert cli.refuses(*words).startswith(message)
 
 
 @pytest.mark.parametrize("scheme", ["", "http://", "grpc://"])

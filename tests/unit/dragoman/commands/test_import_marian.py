@@ -25,7 +25,7 @@ from dragoman_training.run import checkpoint_folder
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.positions import sinusoidal_positions
-from tests.conftest import files_no_larger_than
+from tests.conftest import CommandLine, files_no_larger_than
 from tests.marian_models import MarianModel, write_marian
 
 NAME = "opus-mt-en-de"
@@ -228,12 +228,11 @@ DAMAGED_PICKLES = (
     ],
 )
 def test_damaged_or_unsupported_files_are_named_in_one_line(
-    folder: Path, change: Change, message: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, change: Change, message: str, cli: CommandLine
 ) -> None:
     change(folder)
     out = folder.parent / "checkpoint"
-    assert main(["import-marian", str(folder), "--out", str(out)]) == 2
-    stderr = capsys.readouterr().err
+    stderr = cli.refuses("import-marian", folder, "--out", out)
     assert message in stderr
     assert stderr.count("\n") == 1
     assert NAME in stderr or "config" in stderr
@@ -242,26 +241,24 @@ def test_damaged_or_unsupported_files_are_named_in_one_line(
 
 
 def test_a_checkpoint_has_the_format_that_training_writes(
-    original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    original: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     out = tmp_path / "checkpoint"
     words = ["import-marian", str(original), "--out", str(out)]
-    assert main(words) == 0
-    assert capsys.readouterr().out == f"{out}\n"
+    assert cli.prints(*words) == f"{out}\n"
     assert main(["export", "onnx", str(out), "--out", str(tmp_path / "bundle")]) == 0
-    assert main(words) == 2
-    assert "exists: give --force to replace it" in capsys.readouterr().err
+    assert "exists: give --force to replace it" in cli.refuses(*words)
     assert main([*words, "--force"]) == 0
     file = out / checkpoint_folder.CONFIG
     config = RunConfig.from_json(file)
     file.write_text(dataclasses.replace(config, imported=None).to_json())
-    assert main([*words, "--force"]) == 2
-    assert "this model was trained, not imported" in capsys.readouterr().err
+    assert "this model was trained, not imported" in cli.refuses(*words, "--force")
     trained = DataConfig(train=(CorpusConfig("my", ("en", "de")),))
     file.write_text(dataclasses.replace(config, data=trained).to_json())
     assert main([*words, "--force"]) == 2
-    assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
-    assert "nowhere: no such folder, and a hub's" in capsys.readouterr().err
+    assert "nowhere: no such folder, and a hub's" in cli.refuses(
+        "import-marian", "nowhere", "--out", tmp_path / "other"
+    )
 
 
 @pytest.mark.parametrize("most_bytes", [1000, 100_000])
@@ -317,15 +314,10 @@ def test_weights_may_be_in_the_old_format(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_languages_that_a_model_does_not_have_are_refused(
-    original: Path,
-    tmp_path: Path,
-    words: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    original: Path, tmp_path: Path, words: list[str], message: str, cli: CommandLine
 ) -> None:
     out = str(tmp_path / "checkpoint")
-    assert main(["import-marian", str(original), "--out", out, *words]) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli.refuses("import-marian", original, "--out", out, *words)
 
 
 OTHER_GERMANIC = " ".join(code for code in MEMBERS["gem"] if code != "de")

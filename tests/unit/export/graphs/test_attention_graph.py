@@ -21,7 +21,7 @@ from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
-from tests.conftest import REPOSITORY, MakeBundle
+from tests.conftest import REPOSITORY, CommandLine, MakeBundle
 from tests.tiny_models import tiny_model
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
@@ -84,27 +84,24 @@ def test_the_shipped_models_weights_equal_pytorchs() -> None:
 
 
 def test_an_older_bundle_gets_the_graph_and_nothing_else_changes(
-    old_bundle: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+    old_bundle: Path, random_bundle: Path, cli: CommandLine
 ) -> None:
     before = {path.name: path.read_bytes() for path in old_bundle.iterdir()}
-    assert main(["export", "attention", str(old_bundle)]) == 0
-    assert capsys.readouterr().out == f"{old_bundle / 'attention.onnx'}\n"
+    assert cli.prints("export", "attention", old_bundle) == f"{old_bundle / 'attention.onnx'}\n"
     after = {path.name: path.read_bytes() for path in old_bundle.iterdir()}
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {"attention.onnx", "manifest.json"}
     assert after["attention.onnx"] == (random_bundle / "attention.onnx").read_bytes()
     assert Manifest.load(old_bundle).graphs == Manifest.load(random_bundle).graphs
-    assert main(["export", "attention", str(old_bundle)]) == 2
-    assert "already has the graph 'attention'" in capsys.readouterr().err
+    assert "already has the graph 'attention'" in cli.refuses("export", "attention", old_bundle)
 
 
 def test_an_older_bundle_is_served_but_not_drawn(
-    old_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    old_bundle: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     drawing = ["attention", "red", "--model", str(old_bundle), "--out", str(tmp_path / "a.html")]
     for words in ([], ["--translation", "blue"]):
-        assert main([*drawing, *words]) == 2
-        stderr = capsys.readouterr().err
+        stderr = cli.refuses(*drawing, *words)
         assert stderr.count("\n") == 1
         assert "the bundle has no graph 'attention'" in stderr
         assert "dragoman export attention BUNDLE" in stderr

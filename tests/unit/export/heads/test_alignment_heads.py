@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import Manifest
+from tests.conftest import CommandLine
 from tests.toy import reverse_pairs, write_pairs
 
 
@@ -87,7 +88,7 @@ def test_one_direction_falls_back_to_anchors(
 
 
 def test_a_text_in_two_of_three_languages_is_enough(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_bundle: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
     printed = []
@@ -96,23 +97,20 @@ def test_a_text_in_two_of_three_languages_is_enough(
         if third:
             give_directions(bundle, *itertools.permutations(("en", "de", "fr"), 2))
         words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
-        assert main(words) == 0
-        printed.append(capsys.readouterr().out)
+        printed.append(cli.prints(*words))
     assert printed[0] == printed[1]
     give_directions(bundle, ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de"))
-    assert main(words) == 2
-    assert "--text held: the model translates nothing between [" in capsys.readouterr().err
+    assert "--text held: the model translates nothing between [" in cli.refuses(*words)
 
 
 def test_an_export_chooses_heads_too(
-    random_checkpoint: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_checkpoint: Callable[[str], Path], tmp_path: Path, cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
     words = ["export", "onnx", str(random_checkpoint("post")), "--data-dir", str(tmp_path)]
     assert main([*words, "--out", str(tmp_path / "one"), "--alignment-text", "held"]) == 0
     assert Manifest.load(tmp_path / "one").alignment is not None
-    assert main([*words, "--out", str(tmp_path / "two"), "--alignment-text", "nowhere"]) == 2
-    printed = capsys.readouterr().err
+    printed = cli.refuses(*words, "--out", tmp_path / "two", "--alignment-text", "nowhere")
     assert "nowhere.de, ...: give the name without the language" in printed
     choose = f"choose heads with: dragoman align-heads {tmp_path / 'two'}"
     assert f"the bundle is complete; {choose}" in printed

@@ -32,6 +32,7 @@ from dragoman.cli import main
 from dragoman.commands.hub_models import hub_progress
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, digests
+from tests.conftest import CommandLine
 from tests.made_up_text import write_sentences
 from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
 from tests.marian_models import MarianModel, write_marian
@@ -103,9 +104,7 @@ def spoil(bundle: Path, graph: str) -> None:
     replace(manifest, files=digests(bundle, manifest.files)).write(bundle)
 
 
-def test_a_models_record_names_its_source(
-    cache: ModelCache, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_models_record_names_its_source(cache: ModelCache, cli: CommandLine) -> None:
     model = the_one(cache)
     assert (model.record.model, model.record.commit) == (MODEL, COMMIT)
     assert model.record.reference == PYTORCH
@@ -114,13 +113,11 @@ def test_a_models_record_names_its_source(
     assert manifest.failed_checks("fp32") == manifest.failed_checks("int8") == 0
     assert [path.name for path in cache.folder.iterdir() if path.name[0] != "."] == [KEY]
     assert not list(cache.folder.glob(".downloads/*"))
-    assert main(["models", "list", "--json"]) == 0
-    (listed,) = json.loads(capsys.readouterr().out)
+    (listed,) = json.loads(cli.prints("models", "list", "--json"))
     assert listed["model"] == MODEL
     assert listed["directions"] == ["en-de"]
     assert listed["failed_precisions"] == []
-    assert main(["models", "list"]) == 0
-    assert capsys.readouterr().out.startswith(f"{MODEL}\ten-de\t")
+    assert cli.prints("models", "list").startswith(f"{MODEL}\ten-de\t")
 
 
 def test_a_cached_model_needs_no_hub(cache: ModelCache, caplog: pytest.LogCaptureFixture) -> None:
@@ -394,13 +391,10 @@ def test_a_damaged_model_is_not_used(cache: ModelCache, caplog: pytest.LogCaptur
     assert Manifest.load(converter(cache).bundle(source))
 
 
-def test_removing_a_model_deletes_all_its_files(
-    cache: ModelCache, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_removing_a_model_deletes_all_its_files(cache: ModelCache, cli: CommandLine) -> None:
     assert main(["models", "remove", MODEL]) == 0
     assert not cache.models()
     assert not list(cache.folder.glob(f"{KEY}*"))
-    assert main(["models", "remove", MODEL]) == 2
     assert f"{MODEL}: is not in {cache.folder}; see: dragoman models list" in (
-        capsys.readouterr().err
+        cli.refuses("models", "remove", MODEL)
     )

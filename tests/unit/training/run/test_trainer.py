@@ -31,10 +31,9 @@ from dragoman_training.text.parallel_text import ParallelText, drawn_pairs, read
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
 
-from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits
-from tests.conftest import files_no_larger_than
+from tests.conftest import CommandLine, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 from tests.unit.training.run.conftest import Trained
 from tests.unit.training.run.small_runs import (
@@ -329,23 +328,21 @@ def test_an_existing_vocabulary_is_used_and_reported(
 
 
 def test_one_command_trains_on_the_users_files(
-    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     words = ["train", "--text", str(text / "train.en"), str(text / "train.de")]
     options = [f"--set={setting}" for setting in (*SETTINGS, "training.steps=5")]
-    assert main([*words, "--out", str(tmp_path / "run"), *options]) == 0
-    final = Path(capsys.readouterr().out.strip())
+    final = Path(cli.prints(*words, "--out", tmp_path / "run", *options).strip())
     assert checkpoint.load(final).config.data.languages == ("en", "de")
 
 
 def test_the_users_validation_text_keeps_a_recipes_training_text(
-    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     words = ["train", "--data-dir", str(text), "--out", str(tmp_path / "run")]
     words += ["--valid-text", str(text / "valid.de"), str(text / "valid.en")]
     words += [f"--set={word}" for word in (*SETTINGS, "training.steps=5", 'data.train=["train"]')]
-    assert main(words) == 0
-    data = checkpoint.load(Path(capsys.readouterr().out.strip())).config.data
+    data = checkpoint.load(Path(cli.prints(*words).strip())).config.data
     assert data.train == (CorpusConfig("train", ("en", "de")),)
     assert data.valid == (CorpusConfig(str(text / "valid"), ("de", "en")),)
 
@@ -382,14 +379,13 @@ def test_wrong_arguments_are_refused_in_one_line(
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     for name in ("my.en", "my.de"):
         (tmp_path / name).write_text("text\n")
-    assert main(["train", *words]) == 2
-    printed = capsys.readouterr().err.strip()
+    printed = cli.refuses("train", *words).strip()
     assert message in printed
     assert "\n" not in printed
 

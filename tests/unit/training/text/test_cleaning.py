@@ -12,7 +12,7 @@ from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
-from tests.conftest import files_no_larger_than
+from tests.conftest import CommandLine, files_no_larger_than
 
 BOTH = ("en", "de")
 GOOD = ("I would like a cup of coffee.", "Ich hätte gern eine Tasse Kaffee.")
@@ -49,7 +49,7 @@ def test_unfit_pairs_are_dropped_and_counted(pair: tuple[str, str], reason: str)
 
 @pytest.mark.parametrize("hidden_by", ["text.de", "text.de.xz"])
 def test_files_that_another_form_would_hide_are_not_written(
-    tmp_path: Path, hidden_by: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, hidden_by: str, cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "text", BOTH, [GOOD])
     (tmp_path / "recipe.toml").write_text('[data]\ntrain = ["text"]\n')
@@ -57,8 +57,7 @@ def test_files_that_another_form_would_hide_are_not_written(
     words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
     assert main([*words, "--out", str(out)]) == 0
     (out / hidden_by).write_text("older\n")
-    assert main([*words, "--out", str(out)]) == 2
-    printed = capsys.readouterr().err
+    printed = cli.refuses(*words, "--out", out)
     assert f"{out / hidden_by} exists, and text.de.gz and it would hide one another" in printed
 
 
@@ -157,9 +156,7 @@ held_out = ["b/test"]
 """
 
 
-def test_the_command_writes_a_folder_for_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_folder_for_training(tmp_path: Path, cli: CommandLine) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     texts = {
@@ -172,16 +169,14 @@ def test_the_command_writes_a_folder_for_training(
             (tmp_path / f"{prefix}.{language}").write_text(side)
     (tmp_path / "recipe.toml").write_text(RECIPE)
     words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
-    assert main([*words, "--out", str(tmp_path / "clean"), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = json.loads(cli.prints(*words, "--out", tmp_path / "clean", "--json"))
     assert (printed["read"], printed["kept"]) == (4, 1)
     assert printed["dropped"] == {"empty": 1, "held out in a/valid": 1, "held out in b/test": 1}
     assert json.loads((tmp_path / "clean" / "cleaning.json").read_text()) == [printed]
     assert read_pairs(tmp_path / "clean/a/train", BOTH) == [GOOD]
     assert read_pairs(tmp_path / "clean/a/valid", BOTH) == [("Seen.", "Gesehen.")]
     assert not (tmp_path / "clean/b").exists()
-    assert main([*words, "--out", str(tmp_path)]) == 2
-    assert "holds the text to be cleaned" in capsys.readouterr().err
+    assert "holds the text to be cleaned" in cli.refuses(*words, "--out", tmp_path)
 
 
 ALTERED = """[data]
@@ -193,7 +188,7 @@ train = [
 
 
 def test_listed_lines_are_dropped_and_a_share_of_the_others_altered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: CommandLine
 ) -> None:
     numbers = ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf")
     pairs = [
@@ -203,8 +198,7 @@ def test_listed_lines_are_dropped_and_a_share_of_the_others_altered(
     (tmp_path / "lines.txt").write_text("1\n")
     (tmp_path / "recipe.toml").write_text(ALTERED)
     words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
-    assert main([*words, "--out", str(tmp_path / "out"), "--json"]) == 0
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    first, second = cli.rows(*words, "--out", tmp_path / "out", "--json")
     assert (first["kept"], first["dropped"]) == (4, {"drop_lines": 1})
     assert read_pairs(tmp_path / "out/a", BOTH)[0] == (
         "I have two & more.",
@@ -216,8 +210,9 @@ def test_listed_lines_are_dropped_and_a_share_of_the_others_altered(
         ("Ich habe fünf und mehr", "I have five & more"),
     ]
     (tmp_path / "lines.txt").write_text("one\n")
-    assert main([*words, "--out", str(tmp_path / "other")]) == 2
-    assert "lines.txt is no file of line numbers" in capsys.readouterr().err
+    assert "lines.txt is no file of line numbers" in cli.refuses(
+        *words, "--out", tmp_path / "other"
+    )
 
 
 def cleaned(folder: Path, out: Path, data: str, *more: str) -> int:

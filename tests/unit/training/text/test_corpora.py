@@ -24,7 +24,7 @@ from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
-from tests.conftest import REPOSITORY, files_no_larger_than
+from tests.conftest import REPOSITORY, CommandLine, files_no_larger_than
 
 
 class Server(ThreadingHTTPServer):
@@ -466,7 +466,7 @@ def test_some_pairs_are_held_out_by_their_first_side(server: Server, tmp_path: P
 
 
 def test_the_command_lists_and_downloads_the_users_corpora(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Server, tmp_path: Path, cli: CommandLine
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
     registry = tmp_path / "own.toml"
@@ -477,20 +477,17 @@ def test_the_command_lists_and_downloads_the_users_corpora(
         'sides = { en = { member = "a/text.en" }, de = { member = "a/text.de" } }\n'
     )
     words = ["corpora", "--registry", str(registry)]
-    assert main([*words, "--json"]) == 0
-    rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    rows = {row["name"]: row for row in cli.rows(*words, "--json")}
     assert rows["mine"]["pinned"] is False
     assert rows["flores200"]["prefixes"] == ["flores200/dev", "flores200/devtest"]
-    assert main(words) == 0
-    assert re.search(r"^wmt14-en-de +en-de +4,520,620 pairs", capsys.readouterr().out, re.M)
+    assert re.search(r"^wmt14-en-de +en-de +4,520,620 pairs", cli.prints(*words), re.M)
     data = tmp_path / "data"
-    assert main([*words, "fetch", "mine", "--data-dir", str(data)]) == 0
-    assert capsys.readouterr().out == "x/train: 3 pairs\n"
-    assert main(["corpora", "fetch", "mine", "--data-dir", str(data)]) == 2
-    assert "mine: no such corpus; known: tatoeba-en-de" in capsys.readouterr().err
+    assert cli.prints(*words, "fetch", "mine", "--data-dir", data) == "x/train: 3 pairs\n"
+    assert "mine: no such corpus; known: tatoeba-en-de" in cli.refuses(
+        "corpora", "fetch", "mine", "--data-dir", data
+    )
     registry.write_text(registry.read_text().replace("licence", "license"))
-    assert main(words) == 2
-    assert "unknown key 'license'" in capsys.readouterr().err
+    assert "unknown key 'license'" in cli.refuses(*words)
 
 
 def test_recipes_name_texts_as_the_registry_does() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,8 @@ from dragoman_training.config import resolve
 from dragoman_training.text.distillation import TOO_LONG, Task, Translated, distil, nearest, tasks
 from dragoman_training.text.parallel_text import TextFiles, read_pairs
 
-from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
-from tests.conftest import REPOSITORY, files_no_larger_than
+from tests.conftest import REPOSITORY, CommandLine, files_no_larger_than
 from tests.toy import reverse_pairs, write_pairs
 
 
@@ -220,9 +218,7 @@ def test_no_more_pairs_are_translated_than_a_corpus_may_give(tmp_path: Path) -> 
     assert [*few.sources()] == chosen
 
 
-def test_one_command_makes_text_for_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_command_makes_text_for_training(tmp_path: Path, cli: CommandLine) -> None:
     pairs = [("Good morning.", "Guten Morgen!"), ("I am hungry.", "Hunger habe ich.")]
     write_pairs(tmp_path / "train", pairs, ("en", "de"))
     recipe = tmp_path / "recipe.toml"
@@ -230,8 +226,7 @@ def test_one_command_makes_text_for_training(
     teacher = str(REPOSITORY / "model_repository/translate/1/bundle")
     words = ["distill", "--teacher", teacher, "--config", str(recipe), "--json"]
     words += ["--data-dir", str(tmp_path), "--out", str(tmp_path)]
-    assert main([*words, "--best-of", "2"]) == 0
-    rows: list[dict[str, Any]] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows: list[dict[str, Any]] = cli.rows(*words, "--best-of", "2")
     assert rows == [
         {"prefix": name, "pairs": {"written": 2}} for name in ("train.en-de", "train.de-en")
     ]
@@ -242,19 +237,16 @@ def test_one_command_makes_text_for_training(
     read = read_pairs(tmp_path / corpus.prefix, corpus.languages)
     assert [src for src, _ in read] == [src for src, _ in pairs]
     assert read[0][1].startswith("Gute")
-    assert main(words) == 2
-    assert "another best_of, 2 instead of 1" in capsys.readouterr().err
+    assert "another best_of, 2 instead of 1" in cli.refuses(*words)
 
     # A refused option leaves no files for a corrected command to resume from.
     fresh = tmp_path / "fresh"
     words[-1] = str(fresh)
-    assert main([*words, "--beam-width", "99"]) == 2
-    assert "beam_width is 99" in capsys.readouterr().err
+    assert "beam_width is 99" in cli.refuses(*words, "--beam-width", "99")
     assert not fresh.exists()
     unknown = [("Good morning.", "Guten Morgen!"), ("\u200b", "Hallo."), ("a " * 9999, "b")]
     write_pairs(tmp_path / "train", unknown, ("en", "de"))
     one_way = "data.train=[{prefix='train',one_way=true}]"
-    assert main([*words, "--set", one_way]) == 0
-    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    (row,) = cli.rows(*words, "--set", one_way)
     counted = {"written": 1, "source of unknown characters": 1, "source too long": 1}
     assert row["pairs"] == counted
