@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import TranslationError, Translator
 from dragoman_serving.launch.launcher import TritonServer
@@ -161,6 +162,15 @@ def tensor(texts: list[str]) -> triton_grpc.InferInput:
     made = triton_grpc.InferInput("text_input", [1, len(texts)], "BYTES")
     made.set_data_from_numpy(np.array([[text.encode() for text in texts]], dtype=np.object_))
     return made
+
+
+@contextlib.contextmanager
+def processes_run_first(code: str, folder: Path) -> Iterator[None]:
+    """Python processes that start meanwhile run this code before all other; in an empty folder."""
+    (folder / "sitecustomize.py").write_text(code, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
+        yield
 
 
 @contextlib.contextmanager

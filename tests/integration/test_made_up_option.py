@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import io
 import json
-import os
 import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman.cli import main
 from tests.gateways import RunningGateway, run_gateway
-from tests.servers import WAIT_S, Served, serving
+from tests.servers import WAIT_S, Served, processes_run_first, serving
 
 NAME = "loudness"
 RANGE = "loudness is 4: give 1 to 3"
@@ -55,11 +54,8 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server whose processes have the option."""
     folder = tmp_path_factory.mktemp("declared")
-    (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
-        with serving() as running:
-            yield running
+    with processes_run_first(DECLARATION, folder), serving() as running:
+        yield running
 
 
 def test_the_server_accepts_it_over_http(served: Served) -> None:

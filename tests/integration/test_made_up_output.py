@@ -7,7 +7,6 @@ table makes have them. Clients and commands therefore run in processes of their 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import urllib.request
@@ -24,7 +23,7 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.conftest import REPOSITORY
 from tests.gateways import RunningGateway, run_gateway
-from tests.servers import WAIT_S, Served, serving
+from tests.servers import WAIT_S, Served, processes_run_first, serving
 
 TEXTS = ["Good morning.", "I see a dog. The dog sees me!", "Good night, and good luck!"]
 OPTION, NUMBER, NAMES = "return_loudness", "loudness", "moods"
@@ -93,10 +92,7 @@ def moods(text: str) -> list[str]:
 @pytest.fixture(scope="module")
 def _declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The outputs in new processes."""
-    folder = tmp_path_factory.mktemp("declared")
-    (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
+    with processes_run_first(DECLARATION, tmp_path_factory.mktemp("declared")):
         yield
 
 

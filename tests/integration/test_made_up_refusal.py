@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from riva.client import Auth, NeuralMachineTranslationClient
 
 from dragoman.cli import main
 from tests.gateways import RunningGateway, run_gateway
-from tests.servers import WAIT_S, Served, serving
+from tests.servers import WAIT_S, Served, processes_run_first, serving
 
 TEXTS = ["Good morning.", "A loud text.", "Good night."]
 LOUD = Refusal("text 1 is loud: whisper", "made_up", "loudness", 1)
@@ -54,11 +53,8 @@ sys.meta_path.insert(0, Finder())
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server whose processes refuse loud texts."""
     folder = tmp_path_factory.mktemp("declared")
-    (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
-        with serving() as running:
-            yield running
+    with processes_run_first(DECLARATION, folder), serving() as running:
+        yield running
 
 
 def translate(translator: Translator) -> object:
