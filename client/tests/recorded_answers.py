@@ -165,7 +165,7 @@ def _of_response(response: Any) -> dict[str, Any]:
     return {
         "model_name": response.model_name,
         "model_version": response.model_version,
-        "outputs": {t.name: [t.datatype, *t.shape] for t, _ in sorted(tensors, key=_name)},
+        "outputs": {t.name: f"{t.datatype} {list(t.shape)}" for t, _ in sorted(tensors, key=_name)},
         **({"ends": bool(reasons[0][0])} if reasons else {}),
     }
 
