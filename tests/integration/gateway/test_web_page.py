@@ -54,10 +54,19 @@ def show(page: Page, gateway: RunningGateway, path: str = "/") -> None:
     page.wait_for("document.getElementById('target-language').value")
 
 
-def enter(page: Page, text: str) -> str:
-    """Type a text, and wait for its translation with its words."""
+def type_text(page: Page, text: str) -> None:
     page.evaluate("document.getElementById('source').focus()")
     page.insert(text)
+
+
+def replace_text(page: Page, text: str) -> None:
+    page.evaluate("document.getElementById('source').select()")
+    page.insert(text)
+
+
+def enter(page: Page, text: str) -> str:
+    """Type a text, and wait for its translation with its words."""
+    type_text(page, text)
     return translated(page)
 
 
@@ -118,12 +127,10 @@ def test_a_translation_is_requested_once(page: Page) -> None:
 
 
 def test_later_input_aborts_earlier_requests(page: Page) -> None:
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert("We are going home. " * 200)
+    type_text(page, "We are going home. " * 200)
     page.wait_for("!document.getElementById('busy').hidden")
     page.wait_for("document.getElementById('translation').textContent")
-    page.evaluate("document.getElementById('source').select()")
-    page.insert("Good morning.")
+    replace_text(page, "Good morning.")
     page.wait_for("document.getElementById('translation').textContent === 'Guten Morgen.'")
     translated(page)
     assert "net::ERR_ABORTED" in page.blocked
@@ -192,8 +199,7 @@ def test_uncertain_words_are_marked(page: Page) -> None:
     choose(page, "source", "en")
     enter(page, "I am hungry.")
     assert value(page, "querySelectorAll('#translation .doubt').length") == 0
-    page.evaluate("document.getElementById('source').select()")
-    page.insert("The quaggle frobnicated the zorp of Blorptown.")
+    replace_text(page, "The quaggle frobnicated the zorp of Blorptown.")
     page.wait_for("document.querySelector('#translation .doubt')")
     assert not value(page, "getElementById('legend').hidden")
 
@@ -202,8 +208,7 @@ def test_warnings_are_named(page: Page) -> None:
     choose(page, "source", "en")
     enter(page, "I am hungry.")
     assert value(page, "getElementById('warnings').hidden")
-    page.evaluate("document.getElementById('source').select()")
-    page.insert("Это русский текст.")
+    replace_text(page, "Это русский текст.")
     page.wait_for("!document.getElementById('warnings').hidden")
     assert value(page, "getElementById('warnings').textContent").endswith("untranslated words")
 
@@ -279,8 +284,7 @@ def test_a_file_that_fails_shows_the_reason(page: Page, tmp_path: Path) -> None:
 
 def test_html_is_translated_as_source_text(page: Page, gateway: RunningGateway) -> None:
     choose(page, "source", "en")
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert(MARKED)
+    type_text(page, MARKED)
     page.wait_for("document.querySelector('#format.hint')")
     pick(page, "format", "html")
     page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
@@ -308,8 +312,7 @@ def test_html_is_translated_as_source_text(page: Page, gateway: RunningGateway) 
 
 def test_hostile_html_stays_text(page: Page) -> None:
     pick(page, "format", "html")
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert(f"<p>Good morning, my friends. {HOSTILE}</p>")
+    type_text(page, f"<p>Good morning, my friends. {HOSTILE}</p>")
     page.wait_for("document.getElementById('translation').textContent.includes('Guten Morgen')")
     shown = value(page, "getElementById('translation').textContent")
     assert "<img src=x onerror=\"document.title='run'\">" in shown
@@ -317,8 +320,7 @@ def test_hostile_html_stays_text(page: Page) -> None:
     assert value(page, "querySelectorAll('#translation *, #shadow *').length") == 0
     assert value(page, "title") == "Dragoman"
     # The language is that of the words, and the direction is swapped for them.
-    page.evaluate("document.getElementById('source').select()")
-    page.insert("<p><b>Wir</b> gehen heute mit unseren Freunden an den Strand.</p>")
+    replace_text(page, "<p><b>Wir</b> gehen heute mit unseren Freunden an den Strand.</p>")
     page.wait_for("document.getElementById('target-language').value === 'en'")
     page.wait_for("document.getElementById('translation').textContent.includes('<b>We</b>')")
 
@@ -371,8 +373,7 @@ def test_terms_of_the_glossary_are_used(gateway: RunningGateway, page: Page) -> 
     page.evaluate("document.querySelector('#terms .icon').click()")
     page.click("#saved-list input")
     page.wait_for("document.getElementById('glossary-number').textContent === '1'")
-    page.evaluate("document.getElementById('source').select()")
-    page.insert("We drink tea.")
+    replace_text(page, "We drink tea.")
     page.wait_for("document.getElementById('translation').textContent.includes('Kamillentee')")
     page.evaluate("window.confirm = () => true")
     page.click("#saved-list .icon")
@@ -458,8 +459,7 @@ def test_texts_are_copied_with_and_without_a_clipboard(page: Page) -> None:
 
 
 def test_right_to_left_text_is_shown_right_to_left(page: Page) -> None:
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert("שלום עולם")
+    type_text(page, "שלום עולם")
     for pane in ("source", "shadow"):
         direction = f"getComputedStyle(document.getElementById('{pane}')).direction"
         assert page.evaluate(direction) == "rtl"
@@ -495,8 +495,7 @@ def test_hostile_text_stays_text(page: Page, gateway: RunningGateway) -> None:
         " return new Response(`data: ${JSON.stringify(event)}\\n\\n`); }"
     ):
         show(page, gateway)
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert("Good " + HOSTILE + "w" * 3000)
+    type_text(page, "Good " + HOSTILE + "w" * 3000)
     page.wait_for("document.getElementById('translation').textContent.includes('onerror')")
     assert value(page, "querySelectorAll('main img, main script').length") == 0
     assert value(page, "title") == title
@@ -525,8 +524,7 @@ def test_requests_to_a_busy_server_are_retried(page: Page, gateway: RunningGatew
         "window.refuse = () => ({ code: 'too_many_requests', message: 'm', status: 429,"
         " headers: { 'Retry-After': '2' } })"
     )
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert("Good morning.")
+    type_text(page, "Good morning.")
     page.wait_for("!document.getElementById('notice').hidden")
     assert "minute" in value(page, "getElementById('notice-text').textContent")
     assert value(page, "getElementById('notice-action').textContent") == "Try now (2 s)"
@@ -573,8 +571,7 @@ def test_a_key_is_requested_and_kept_for_the_tab(
             assert page.evaluate(enter_nothing)
             page.click("#notice-action")
         else:
-            page.evaluate("document.getElementById('source').focus()")
-            page.insert("Good morning.")
+            type_text(page, "Good morning.")
         for given in ("drg_" + "0" * 40, secret):
             page.wait_for("document.getElementById('key').open")
             page.wait_for("document.activeElement.id === 'key-secret'")
@@ -589,8 +586,7 @@ def test_a_key_is_requested_and_kept_for_the_tab(
         for shown in ("curl", "python"):
             assert key.id not in value(page, f"getElementById('{shown}').textContent")
         # The month's characters are used up: a retry would not help.
-        page.evaluate("document.getElementById('source').select()")
-        page.insert("We are going to the beach with our friends today.")
+        replace_text(page, "We are going to the beach with our friends today.")
         page.wait_for("!document.getElementById('notice').hidden")
         assert "month" in value(page, "getElementById('notice-text').textContent")
         assert value(page, "getElementById('notice-action').hidden")
@@ -635,8 +631,7 @@ def test_the_page_waits_for_a_server_that_starts(
 
 def test_it_continues_automatically_after_being_offline(page: Page) -> None:
     page.go_offline(True)
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert("Good morning.")
+    type_text(page, "Good morning.")
     page.wait_for("!document.getElementById('notice').hidden")
     assert "offline" in value(page, "getElementById('notice-text').textContent")
     page.go_offline(False)
@@ -687,8 +682,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
 
 
 def test_everything_works_with_the_keyboard(page: Page) -> None:
-    page.evaluate("document.getElementById('source').focus()")
-    page.insert("We saw the big black house yesterday.")
+    type_text(page, "We saw the big black house yesterday.")
     translated(page)
     reached = []
     for _ in range(40):
