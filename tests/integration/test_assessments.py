@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from pathlib import Path
@@ -12,16 +11,14 @@ import pytest
 from dragoman_client import (
     AsyncTranslator,
     InvalidRequest,
-    PairScore,
     SoftAlignment,
-    Translation,
     WordAlignment,
 )
 from dragoman_client import Translator as Client
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 
-from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.integration.test_served_translations import BUNDLE
 from tests.servers import Served
 
@@ -85,16 +82,13 @@ def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
     assert (5, words.index("Boston.")) in tom.alignments.links
 
 
-def test_results_are_the_same_with_asyncio(shipped: Served) -> None:
+async def test_results_are_the_same_with_asyncio(shipped: Served) -> None:
     options: Any = {"return_token_scores": True, "return_alignments": "soft"}
     expected = shipped.grpc.translate(TEXTS, **options)
 
-    async def translate(url: str) -> list[Translation]:
-        async with AsyncTranslator(url) as translator:
-            return await translator.translate(TEXTS, **options)
-
     for url in (shipped.server.grpc_url, shipped.server.http_url):
-        assert asyncio.run(translate(url)) == expected
+        async with AsyncTranslator(url) as translator:
+            assert await translator.translate(TEXTS, **options) == expected
 
 
 def test_generate_returns_the_requested_outputs(shipped: Served) -> None:
@@ -126,7 +120,7 @@ def test_invalid_options_are_refused_by_name(
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_given_translations_are_scored(shipped: Served, protocol: Protocol) -> None:
+async def test_given_translations_are_scored(shipped: Served, protocol: Protocol) -> None:
     client: Client = getattr(shipped, protocol)
     own = client.translate(TEXTS, return_token_scores=True, return_alignments="soft")
     targets = [translation.text for translation in own]
@@ -156,12 +150,8 @@ def test_given_translations_are_scored(shipped: Served, protocol: Protocol) -> N
     )
     assert plain.token_scores is not None
     assert plain.score == pytest.approx(sum(plain.token_scores.log_probs), rel=1e-3)
-
-    async def score() -> PairScore:
-        async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
-            return await translator.score("Gute Nacht.", "Good night.", target_language="en")
-
-    assert asyncio.run(score()) == good
+    async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
+        assert await translator.score("Gute Nacht.", "Good night.", target_language="en") == good
 
 
 @pytest.mark.parametrize(
@@ -199,9 +189,7 @@ def test_scores_can_be_requested_without_a_client(shipped: Served) -> None:
     assert "beam_width: not supported by the model score" in refused["error"]
 
 
-def test_the_command_shows_the_assessments(
-    shipped: Served, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_the_assessments(shipped: Served, cli: CommandLine) -> None:
     words = ["translate", "--url", shipped.server.grpc_url, "Good morning, Tom."]
     options = [
         "--return-token-scores",
@@ -211,17 +199,17 @@ def test_the_command_shows_the_assessments(
         "1",
     ]
     for form, kind in (("hard", str), ("soft", dict)):
-        assert main([*words, "--json", *options, "--return-alignments", form]) == 0
-        row = json.loads(capsys.readouterr().out)
+        row = json.loads(cli.prints(*words, "--json", *options, "--return-alignments", form))
         assert row["token_scores"]["tokens"][-1] == "</s>"
         assert row["score"] < row["confidence"] < 0
         assert isinstance(row["alignments"], kind)
-    assert main([*words, "--return-confidence"]) == 2
-    assert "--return-confidence: only --json and jsonl show it" in capsys.readouterr().err
+    assert "--return-confidence: only --json and jsonl show it" in cli.refuses(
+        *words, "--return-confidence"
+    )
 
 
 def test_the_command_scores_by_bundle_and_by_server(
-    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shipped: Served, tmp_path: Path, cli: CommandLine
 ) -> None:
     (tmp_path / "a.en").write_text("Good night.\nGood morning, Tom.\n")
     (tmp_path / "a.de").write_text("Gute Nacht.\nGuten Morgen, Tom.\n")
@@ -229,19 +217,22 @@ def test_the_command_scores_by_bundle_and_by_server(
     files = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
     printed = []
     for where in ([str(BUNDLE)], ["--url", shipped.server.http_url]):
-        assert main(["score", *where, *files, "--return-alignments", "hard"]) == 0
-        rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        rows = [
+            line.split("\t")
+            for line in cli.prints(
+                "score", *where, *files, "--return-alignments", "hard"
+            ).splitlines()
+        ]
         assert rows[0][3] == "0-0 1-1"
         assert all(float(row[2]) == pytest.approx(math.exp(-float(row[1])), 1e-2) for row in rows)
-        assert main(["score", *where, *files, "--json", "--batch-size", "1"]) == 0
-        scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        scores = cli.rows("score", *where, *files, "--json", "--batch-size", "1")
         assert scores[1]["token_scores"]["tokens"][-1] == "</s>"
         assert [f"{score['score']:.2f}" for score in scores] == [f"{float(r[0]):.2f}" for r in rows]
         printed.append(rows)
-        assert main(["score", *where, "--tsv", str(tmp_path / "a.tsv")]) == 2
-        assert "line 3: target has " in capsys.readouterr().err
-        assert main(["score", *where, *files, "--target-language", "xx"]) == 2
-        assert "target_language 'xx' is unknown" in capsys.readouterr().err
+        assert "line 3: target has " in cli.refuses("score", *where, "--tsv", tmp_path / "a.tsv")
+        assert "target_language 'xx' is unknown" in cli.refuses(
+            "score", *where, *files, "--target-language", "xx"
+        )
     assert [row[3] for row in printed[0]] == [row[3] for row in printed[1]]
 
 
@@ -262,7 +253,7 @@ def test_the_command_scores_by_bundle_and_by_server(
 def test_input_that_the_command_cannot_read_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     words: list[str],
     message: str,
 ) -> None:
@@ -270,7 +261,6 @@ def test_input_that_the_command_cannot_read_is_named(
     Path("one").write_text("a\tb\nc\n")
     Path("good").write_text("a\tb\n")
     Path("latin").write_bytes(b"\xe4\tb\n")
-    assert main(["score", *words]) == 2
-    printed = capsys.readouterr().err
+    printed = cli.refuses("score", *words)
     assert message in printed
     assert len(printed.splitlines()) == 1

@@ -15,7 +15,7 @@ import pytest
 from dragoman_client.testing import FakeServer
 from pyarrow import dataset, fs, parquet
 
-from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.object_store import CREDENTIALS, object_store
 from tests.toy import reverse_pairs
 
@@ -35,9 +35,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.thorough
-def test_objects_are_translated_once_and_written_in_parts(
-    endpoint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_objects_are_translated_once_and_written_in_parts(endpoint: str, cli: CommandLine) -> None:
     query = f"?endpoint_override={endpoint}&scheme=http"
     s3 = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", allow_bucket_creation=True)
     s3.create_dir("corpora")
@@ -50,8 +48,7 @@ def test_objects_are_translated_once_and_written_in_parts(
         words += ["--input", f"s3://corpora/in{query}", "--output", f"s3://corpora/out{query}"]
         done = []
         for more in (["--shard", "1/2"], [], []):
-            assert main([*words, *more]) == 0
-            report = json.loads(capsys.readouterr().out)
+            report = json.loads(cli.prints(*words, *more))
             done.append((report["done"]["rows"], report["earlier_rows"], report["left_rows"]))
     assert done == [(15, 0, 11), (11, 15, 0), (0, 26, 0)]
     parts = dataset.dataset("corpora/out/a.parquet.parts", filesystem=s3, format="parquet")
@@ -124,11 +121,8 @@ def test_ray_translates_objects_although_the_command_is_killed(
     assert [row for row, error in enumerate(errors) if error] == [RAY_ROWS // 3]
 
 
-def test_a_uri_without_storage_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_uri_without_storage_is_refused_in_one_line(tmp_path: Path, cli: CommandLine) -> None:
     uri = "nothing://bucket/folder"
-    assert main(["batch", "--input", uri, "--output", str(tmp_path / "out")]) == 2
-    message = capsys.readouterr().err
+    message = cli.refuses("batch", "--input", uri, "--output", tmp_path / "out")
     assert message.startswith("dragoman batch: nothing://bucket")
     assert message.count("\n") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -14,7 +13,7 @@ from dragoman_client import AsyncTranslator, Translation
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.refusal import Refusal
 
-from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.servers import Served
 
 HUNGRY = "Ich habe Hunger."
@@ -22,7 +21,7 @@ EMPTY = Translation("", 0, "stop")
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_an_empty_text_is_an_empty_translation(shipped: Served, protocol: str) -> None:
+async def test_an_empty_text_is_an_empty_translation(shipped: Served, protocol: str) -> None:
     client = getattr(shipped, protocol)
     assert client.translate("") == client.translate(" \n\t ") == EMPTY
     translations = client.translate(["I'm hungry.", "", "I'm hungry."], num_return_sequences=2)
@@ -42,12 +41,8 @@ def test_an_empty_text_is_an_empty_translation(shipped: Served, protocol: str) -
     assert requested.attention.cross.shape[2:] == (0, 0)
     score = client.score(["I'm hungry.", ""], [HUNGRY, " "], target_language="de")[1]
     assert (score.score, score.confidence, score.perplexity) == (0.0, 0.0, 1.0)
-
-    async def translate() -> list[Translation]:
-        async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
-            return await translator.translate(["", " "])
-
-    assert asyncio.run(translate()) == [EMPTY] * 2
+    async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
+        assert await translator.translate(["", " "]) == [EMPTY] * 2
 
 
 def test_an_empty_text_without_a_client(shipped: Served) -> None:
@@ -59,17 +54,13 @@ def test_an_empty_text_without_a_client(shipped: Served) -> None:
         assert (last["text_output"], last["finish_reason"]) == ("", "stop")
 
 
-def test_empty_lines_of_files(
-    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_empty_lines_of_files(shipped: Served, tmp_path: Path, cli: CommandLine) -> None:
     server = ("--url", shipped.server.grpc_url, "--target-language", "de")
-    assert main(["translate", *server, "I'm hungry.", "", " "]) == 0
-    assert capsys.readouterr().out == f"{HUNGRY}\n\n\n"
+    assert cli.prints("translate", *server, "I'm hungry.", "", " ") == f"{HUNGRY}\n\n\n"
     source = tmp_path / "source.jsonl"
     source.write_text('{"text": " "}\n{"text": "I\'m hungry."}\n')
     words = ("--input", str(source), "--format", "jsonl", "--return-scores")
-    assert main(["translate", *server, *words]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = cli.rows("translate", *server, *words)
     assert [(row["translation"], row["finish_reason"]) for row in rows] == [
         ("", "stop"),
         (HUNGRY, "stop"),
@@ -78,9 +69,7 @@ def test_empty_lines_of_files(
 
 
 @pytest.mark.parametrize("code", ["DE", "de-DE", "de_AT", "De"])
-def test_language_codes_are_normalized(
-    shipped: Served, code: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_language_codes_are_normalized(shipped: Served, code: str, cli: CommandLine) -> None:
     options = OptionArguments(source_language="en_US", target_language=code)
     for client in (shipped.grpc, shipped.http):
         assert client.translate("I'm hungry.", **options).text == HUNGRY
@@ -90,24 +79,24 @@ def test_language_codes_are_normalized(
     status, answer = shipped.generate({"text_input": "I'm hungry.", "target_language": code})
     assert (status, answer["text_output"]) == (200, HUNGRY)
     for where in (("--url", shipped.server.http_url), ("--url", shipped.server.grpc_url)):
-        assert main(["translate", *where, "--target-language", code, "I'm hungry."]) == 0
-        assert capsys.readouterr().out == f"{HUNGRY}\n"
+        assert (
+            cli.prints("translate", *where, "--target-language", code, "I'm hungry.")
+            == f"{HUNGRY}\n"
+        )
 
 
 def test_a_url_may_lack_its_scheme(
-    shipped: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shipped: Served, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A port other than Triton's usual gRPC port means HTTP; the error names gRPC there."""
     words = ("--target-language", "de", "I'm hungry.")
     server = shipped.server
     http, grpc = (url.partition("://")[2] for url in (server.http_url, server.grpc_url))
     monkeypatch.setenv("DRAGOMAN_URL", http)
-    assert main(["translate", *words]) == 0
-    assert capsys.readouterr().out == f"{HUNGRY}\n"
+    assert cli.prints("translate", *words) == f"{HUNGRY}\n"
     load = ("--windows", "1", "--window-s", "1", "--warm-up-s", "0.1", "--concurrency", "1")
     for command in (("translate", *words), ("load-test", *load)):
-        assert main([command[0], "--url", grpc, *command[1:]]) == 1
-        assert capsys.readouterr().err == (
+        assert cli.refuses(command[0], "--url", grpc, *command[1:], code=1) == (
             f"dragoman {command[0]}: {grpc}: {grpc} speaks gRPC, not HTTP: write grpc://{grpc}\n"
         )
 

@@ -57,20 +57,18 @@ def test_each_text_has_its_own_markup(shipped: Served) -> None:
     ]
 
 
-def test_neighbours_change_nothing(shipped: Served) -> None:
-    async def main() -> list[Translation]:
-        async with AsyncTranslator(shipped.server.grpc_url) as translator:
-            return await asyncio.gather(
-                *(
-                    translator.translate(
-                        f"{TEXT} {number}", target_language="de", markup=LINK, beam_width=width
-                    )
-                    for number in range(24)
-                    for width in (1, 4)
+async def test_neighbours_change_nothing(shipped: Served) -> None:
+    async with AsyncTranslator(shipped.server.grpc_url) as translator:
+        translations = await asyncio.gather(
+            *(
+                translator.translate(
+                    f"{TEXT} {number}", target_language="de", markup=LINK, beam_width=width
                 )
+                for number in range(24)
+                for width in (1, 4)
             )
-
-    for translation in asyncio.run(main()):
+        )
+    for translation in translations:
         assert marked(translation)[:2] == ["rote Autos", "rote"]
 
 

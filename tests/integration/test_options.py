@@ -18,7 +18,7 @@ from dragoman_options.table import OPTIONS as TABLE
 from dragoman_serving.translation.translator import Translator
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
-from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.integration.test_served_translations import BUNDLE
 from tests.servers import Served
 
@@ -172,24 +172,19 @@ def test_the_endpoint_for_json_accepts_lists(shipped: Served) -> None:
     assert answer["text_output"].startswith("Ich ")
 
 
-def test_the_command_line_sends_them(
-    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_sends_them(shipped: Served, tmp_path: Path, cli: CommandLine) -> None:
     glossary = tmp_path / "terms.json"
     glossary.write_text('{"tea": "Kräutertee", "cup": "Tasse"}', encoding="utf-8")
     arguments = ["translate", "--url", shipped.server.grpc_url, "--target-language", "de"]
     arguments.append(TEXTS[0])
     for given in (str(glossary), glossary.read_text("utf-8")):
-        assert main([*arguments, "--glossary", given, "--prefix", "Ich"]) == 0
-        printed = capsys.readouterr().out
+        printed = cli.prints(*arguments, "--glossary", given, "--prefix", "Ich")
         assert "Kräutertee" in printed
         assert printed.startswith("Ich ")
-    assert main([*arguments, "--temperature", "0"]) == 2
-    assert "temperature is 0.0" in capsys.readouterr().err
+    assert "temperature is 0.0" in cli.refuses(*arguments, "--temperature", "0")
     for given, message in (
         ("only one", "terms.json: not valid JSON"),
         ('{"tea": 1}', "the target term of 'tea' is not text"),
     ):
         glossary.write_text(given, encoding="utf-8")
-        assert main([*arguments, "--glossary", str(glossary)]) == 2
-        assert message in capsys.readouterr().err
+        assert message in cli.refuses(*arguments, "--glossary", glossary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
@@ -10,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
-from dragoman_client import AsyncTranslator, InvalidRequest, Translation
+from dragoman_client import AsyncTranslator, InvalidRequest
 from dragoman_client import Translator as Client
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
@@ -99,7 +98,7 @@ def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-def test_compressed_requests_get_the_same_answers(
+async def test_compressed_requests_get_the_same_answers(
     shipped: Served, compression: Literal["gzip", "deflate"]
 ) -> None:
     texts = ["I would like a cup of coffee."] * 20
@@ -108,12 +107,8 @@ def test_compressed_requests_get_the_same_answers(
     with Client(url, compression=compression) as client:
         assert client.translate(texts) == expected
         assert list(client.translate_stream(texts[0]))[-1] == expected[0]
-
-    async def translate() -> list[Translation]:
-        async with AsyncTranslator(url, compression=compression) as translator:
-            return await translator.translate(texts)
-
-    assert asyncio.run(translate()) == expected
+    async with AsyncTranslator(url, compression=compression) as translator:
+        assert await translator.translate(texts) == expected
 
 
 @pytest.mark.parametrize("width", [1, 4])

@@ -75,22 +75,19 @@ def test_the_client_streams(client: OpenAI) -> None:
     assert [reason for reason in reasons if reason] == ["stop"]
 
 
-def test_the_asynchronous_client(gateway: RunningGateway) -> None:
-    async def run() -> None:
-        url = f"{gateway.url}/v1"
-        async with AsyncOpenAI(base_url=url, api_key="any", timeout=WAIT_S) as client:
-            messages: Any = prompts.user(ENGLISH)
-            create = client.chat.completions.create
-            answers = await asyncio.gather(
-                *(create(model="en-de", messages=messages) for _ in range(4))
-            )
-            assert {answer.choices[0].message.content for answer in answers} == {GERMAN}
-            text = ""
-            async for chunk in await create(model="en-de", messages=messages, stream=True):
-                text += chunk.choices[0].delta.content or ""
-            assert text == GERMAN
-
-    asyncio.run(run())
+async def test_the_asynchronous_client(gateway: RunningGateway) -> None:
+    url = f"{gateway.url}/v1"
+    async with AsyncOpenAI(base_url=url, api_key="any", timeout=WAIT_S) as client:
+        messages: Any = prompts.user(ENGLISH)
+        create = client.chat.completions.create
+        answers = await asyncio.gather(
+            *(create(model="en-de", messages=messages) for _ in range(4))
+        )
+        assert {answer.choices[0].message.content for answer in answers} == {GERMAN}
+        text = ""
+        async for chunk in await create(model="en-de", messages=messages, stream=True):
+            text += chunk.choices[0].delta.content or ""
+        assert text == GERMAN
 
 
 def test_the_clients_errors(client: OpenAI) -> None:
@@ -135,7 +132,7 @@ def test_keys_and_limits_are_the_clients_errors(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_leaves_stops_the_decoder(
+async def test_a_client_that_leaves_stops_the_decoder(
     gateway: RunningGateway, shipped: Served, stream: bool
 ) -> None:
     messages: Any = prompts.user(" ".join(shipped.long_work()))
@@ -147,17 +144,14 @@ def test_a_client_that_leaves_stops_the_decoder(
             async for _ in answer:
                 pass
 
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        url = f"{gateway.url}/v1"
-        async with AsyncOpenAI(base_url=url, api_key="any", max_retries=0) as client:
-            await asyncio.to_thread(
-                shipped.cancel,
-                lambda: asyncio.run_coroutine_threadsafe(read(client), loop),
-                lambda reading: reading.cancel(),
-            )
-
-    asyncio.run(run())
+    loop = asyncio.get_running_loop()
+    url = f"{gateway.url}/v1"
+    async with AsyncOpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        await asyncio.to_thread(
+            shipped.cancel,
+            lambda: asyncio.run_coroutine_threadsafe(read(client), loop),
+            lambda reading: reading.cancel(),
+        )
 
 
 def test_requests_of_programs(client: OpenAI) -> None:

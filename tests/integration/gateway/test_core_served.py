@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +22,13 @@ PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 """Real text with lists, tables, wrapped paragraphs and code."""
 
 
-Run = Callable[[Callable[[Gateway], Awaitable[None]]], None]
-
-
 @pytest.fixture(params=["engine_url", "grpc_url"])
-def run(shipped: Served, request: pytest.FixtureRequest) -> Run:
-    """Runs work with a gateway that reaches the server by this URL."""
-
-    def run(work: Callable[[Gateway], Awaitable[None]]) -> None:
-        async def main() -> None:
-            urls = getattr(shipped.server, request.param), shipped.server.http_url
-            settings = GatewaySettings(triton=urls[0], triton_http=urls[1], timeout_s=WAIT_S)
-            async with Gateway(settings) as gateway:
-                await work(gateway)
-
-        asyncio.run(main())
-
-    return run
+async def gateway(shipped: Served, request: pytest.FixtureRequest) -> AsyncIterator[Gateway]:
+    """A gateway that reaches the server by this URL."""
+    urls = getattr(shipped.server, request.param), shipped.server.http_url
+    settings = GatewaySettings(triton=urls[0], triton_http=urls[1], timeout_s=WAIT_S)
+    async with Gateway(settings) as gateway:
+        yield gateway
 
 
 def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
@@ -62,32 +52,27 @@ def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
     ],
     ids=str,
 )
-def test_cached_translations_of_real_pages_equal_the_servers(
-    run: Run, options: dict[str, Any]
+async def test_cached_translations_of_real_pages_equal_the_servers(
+    gateway: Gateway, options: dict[str, Any]
 ) -> None:
     given = {"source_language": "en", "target_language": "de", **options}
     texts = texts_of(PAGES[:5] if "beam_width" in options else PAGES[:3])
 
-    async def work(gateway: Gateway) -> None:
-        of = gateway.translations
-        expected = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
-        # First some of them, then all in another order: some from the cache, some not.
-        order = random.Random(1).sample(range(len(texts)), len(texts))
-        await of.translate_admitted(ANONYMOUS, texts[::2], given)
-        translations = await of.translate_admitted(
-            ANONYMOUS, [texts[index] for index in order], given
-        )
-        assert translations == [expected[index] for index in order]
-        misses = gateway.translations.cache_counts.misses
-        assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
-        counts = gateway.translations.cache_counts
-        assert counts.misses - misses <= 0.25 * misses  # translations with faults are not kept
-        assert counts.hits > len(texts)
-
-    run(work)
+    of = gateway.translations
+    expected = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
+    # First some of them, then all in another order: some from the cache, some not.
+    order = random.Random(1).sample(range(len(texts)), len(texts))
+    await of.translate_admitted(ANONYMOUS, texts[::2], given)
+    translations = await of.translate_admitted(ANONYMOUS, [texts[index] for index in order], given)
+    assert translations == [expected[index] for index in order]
+    misses = gateway.translations.cache_counts.misses
+    assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
+    counts = gateway.translations.cache_counts
+    assert counts.misses - misses <= 0.25 * misses  # translations with faults are not kept
+    assert counts.hits > len(texts)
 
 
-def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(run: Run) -> None:
+async def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(gateway: Gateway) -> None:
     """The server gets all 900 terms at once; the gateway sends only some of them."""
     words = itertools.chain.from_iterable(page.read_text("utf-8").split() for page in PAGES[:4])
     chosen = [word for word in dict.fromkeys(words) if word.isalpha() and len(word) > 3]
@@ -96,45 +81,41 @@ def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(run: Run) -> No
     texts = texts_of(PAGES[:2], 600)
     options: dict[str, Any] = {"source_language": "en", "target_language": "de"}
 
-    async def work(gateway: Gateway) -> None:
-        of = gateway.translations
-        stored = await gateway.glossaries.create(
-            ANONYMOUS, "a", [Dictionary("en", "de", terms, len(terms))]
-        )
-        expected = await of._requests.translate(texts, glossary=terms, **options)
-        given = {**options, "glossary_ids": [stored.id]}
-        for store in (False, True, True):
-            assert await of.translate_admitted(ANONYMOUS, texts, given, store=store) == expected
-        assert any("Zorbhavix" in translation.text for translation in expected)
-
-    run(work)
+    of = gateway.translations
+    stored = await gateway.glossaries.create(
+        ANONYMOUS, "a", [Dictionary("en", "de", terms, len(terms))]
+    )
+    expected = await of._requests.translate(texts, glossary=terms, **options)
+    given = {**options, "glossary_ids": [stored.id]}
+    for store in (False, True, True):
+        assert await of.translate_admitted(ANONYMOUS, texts, given, store=store) == expected
+    assert any("Zorbhavix" in translation.text for translation in expected)
 
 
-def test_a_request_without_waiting_clients_is_cancelled_in_the_decoder(
-    shipped: Served, run: Run
+async def test_a_request_without_waiting_clients_is_cancelled_in_the_decoder(
+    shipped: Served, gateway: Gateway
 ) -> None:
     name = "sentences_cancelled_total"
     before = shipped.metric(name)
     texts = shipped.long_work()
     wait_for(lambda: shipped.metric("rows") == 0)
 
-    async def work(gateway: Gateway) -> None:
-        of = gateway.translations
-        options = {"source_language": "en", "target_language": "de", "beam_width": 4}
-        tasks = [
-            asyncio.create_task(of.translate_admitted(ANONYMOUS, texts, options)) for _ in range(2)
-        ]
-        await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") > 0)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    run(work)
-    wait_for(lambda: shipped.metric(name) > before + len(texts) // 4)
+    of = gateway.translations
+    options = {"source_language": "en", "target_language": "de", "beam_width": 4}
+    tasks = [
+        asyncio.create_task(of.translate_admitted(ANONYMOUS, texts, options)) for _ in range(2)
+    ]
+    await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") > 0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.to_thread(wait_for, lambda: shipped.metric(name) > before + len(texts) // 4)
 
 
-@pytest.mark.parametrize("run", ["engine_url"], indirect=True)
-def test_a_small_request_is_cancelled_in_the_decoder(shipped: Served, run: Run) -> None:
+@pytest.mark.parametrize("gateway", ["engine_url"], indirect=True)
+async def test_a_small_request_is_cancelled_in_the_decoder(
+    shipped: Served, gateway: Gateway
+) -> None:
     """Over gRPC it would continue: cancelling it could crash Triton."""
     cancelled = "sentences_cancelled_total"
     text = " ".join(shipped.long_work(least=1)[:150])
@@ -149,38 +130,32 @@ def test_a_small_request_is_cancelled_in_the_decoder(shipped: Served, run: Run) 
         await asyncio.gather(task, return_exceptions=True)
         await asyncio.to_thread(wait_for, lambda: shipped.metric(cancelled) > before)
 
-    async def work(gateway: Gateway) -> None:
-        of = gateway.translations
+    of = gateway.translations
 
-        async def read() -> None:
-            async for _ in of.stream(ANONYMOUS, text, options):
-                pass
+    async def read() -> None:
+        async for _ in of.stream(ANONYMOUS, text, options):
+            pass
 
-        async def ask() -> None:
-            await of.translate_admitted(ANONYMOUS, [text], options, store=False)
+    async def ask() -> None:
+        await of.translate_admitted(ANONYMOUS, [text], options, store=False)
 
-        await cancel(ask())
-        await cancel(read())
-
-    run(work)
+    await cancel(ask())
+    await cancel(read())
 
 
-def test_a_real_document(run: Run) -> None:
+async def test_a_real_document(gateway: Gateway) -> None:
     page = max(PAGES, key=lambda path: path.stat().st_size)
     text = page.read_text(encoding="utf-8")[:15_000]
 
-    async def work(gateway: Gateway) -> None:
-        upload = gateway.jobs.upload()
-        upload.write(text.replace("\n", "\r\n").encode("utf-8-sig"))
-        upload.seek(0)
-        options = {"source_language": "auto", "target_language": "de", "beam_width": 1}
-        job = await gateway.jobs.submit(ANONYMOUS, "page.txt", upload, options)
-        while (done := await gateway.jobs.get(ANONYMOUS, job.id, wait_s=10)).state != "done":
-            assert done.state != "failed", done.error
-        translated = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
-        assert translated.startswith("\ufeff")
-        lines, source_lines = translated[1:].split("\r\n"), text.split("\n")
-        assert len(lines) == len(source_lines)
-        assert [not line.strip() for line in lines] == [not line.strip() for line in source_lines]
-
-    run(work)
+    upload = gateway.jobs.upload()
+    upload.write(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    upload.seek(0)
+    options = {"source_language": "auto", "target_language": "de", "beam_width": 1}
+    job = await gateway.jobs.submit(ANONYMOUS, "page.txt", upload, options)
+    while (done := await gateway.jobs.get(ANONYMOUS, job.id, wait_s=10)).state != "done":
+        assert done.state != "failed", done.error
+    translated = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
+    assert translated.startswith("\ufeff")
+    lines, source_lines = translated[1:].split("\r\n"), text.split("\n")
+    assert len(lines) == len(source_lines)
+    assert [not line.strip() for line in lines] == [not line.strip() for line in source_lines]

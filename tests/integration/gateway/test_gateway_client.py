@@ -18,6 +18,7 @@ from dragoman_client import (
 from dragoman_load_test.results import Run
 
 from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.gateways import RunningGateway
 from tests.servers import WAIT_S, Served, wait_for
 
@@ -78,24 +79,19 @@ def test_refusals_raise_the_clients_errors(translator: Translator) -> None:
         list(translator.translate_stream("Hello.", target_language="zz"))
 
 
-def test_asyncio(gateway: RunningGateway, shipped: Served) -> None:
-    async def run() -> None:
-        async with AsyncTranslator(gateway.url, timeout_s=WAIT_S) as translator:
-            pages = (translator.translate(f"Page {number}.") for number in range(64))
-            assert len(await asyncio.gather(*pages)) == 64
-            # Metrics lag behind: those rows must not be mistaken for the ones below.
-            texts = await asyncio.to_thread(shipped.long_work)
-            await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") == 0)
-            before = shipped.metric("sentences_cancelled_total")
-            task = asyncio.create_task(
-                translator.translate(texts, target_language="de", beam_width=4)
-            )
-            await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") > 0)
-            task.cancel()
-            cancelled = "sentences_cancelled_total"
-            await asyncio.to_thread(wait_for, lambda: shipped.metric(cancelled) > before)
-
-    asyncio.run(run())
+async def test_asyncio(gateway: RunningGateway, shipped: Served) -> None:
+    async with AsyncTranslator(gateway.url, timeout_s=WAIT_S) as translator:
+        pages = (translator.translate(f"Page {number}.") for number in range(64))
+        assert len(await asyncio.gather(*pages)) == 64
+        # Metrics lag behind: those rows must not be mistaken for the ones below.
+        texts = await asyncio.to_thread(shipped.long_work)
+        await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") == 0)
+        before = shipped.metric("sentences_cancelled_total")
+        task = asyncio.create_task(translator.translate(texts, target_language="de", beam_width=4))
+        await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") > 0)
+        task.cancel()
+        cancelled = "sentences_cancelled_total"
+        await asyncio.to_thread(wait_for, lambda: shipped.metric(cancelled) > before)
 
 
 def test_a_gateway_that_starts_later_is_found(start_gateway: Any) -> None:
@@ -122,12 +118,11 @@ def test_the_command(
 def test_a_key_is_required_and_has_limits(
     start_gateway: Any,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = ("--folder", str(tmp_path), "--characters-per-minute", "20")
-    assert main(["keys", "add", *words]) == 0
-    (key,) = [word for word in capsys.readouterr().out.split() if word.startswith("drg_")]
+    (key,) = [word for word in cli.prints("keys", "add", *words).split() if word.startswith("drg_")]
     with start_gateway(folder=tmp_path) as running:
         with Translator(running.url) as translator:
             assert translator.languages() == ("en", "de", "fr")
@@ -183,11 +178,7 @@ def test_load_tests_of_streams(gateway: RunningGateway, tmp_path: Path) -> None:
     ],
 )
 def test_invalid_load_tests_are_refused(
-    gateway: RunningGateway,
-    words: tuple[str, ...],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    gateway: RunningGateway, words: tuple[str, ...], message: str, cli: CommandLine
 ) -> None:
     server = ("--url", gateway.url, "--target-language", "de")
-    assert main(["load-test", *server, *words]) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli.refuses("load-test", *server, *words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,29 +36,14 @@ async def connected(
             yield client
 
 
-def use(
-    gateway: RunningGateway,
-    work: Callable[[Client], Awaitable[None]],
-    mode: Mode = "auto",
-    key: str | None = None,
-) -> None:
-    """Run work with a client."""
-
-    async def run() -> None:
-        async with connected(gateway, mode, key) as client:
-            await work(client)
-
-    asyncio.run(run())
-
-
 def text_of(result: Any) -> str:
     """The text of a tool's result."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_client_lists_and_calls_the_tools(gateway: RunningGateway, mode: Mode) -> None:
-    async def work(client: Client) -> None:
+async def test_the_client_lists_and_calls_the_tools(gateway: RunningGateway, mode: Mode) -> None:
+    async with connected(gateway, mode) as client:
         expected = "2026-07-28" if mode == "auto" else "2025-11-25"
         assert client.protocol_version == expected
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -81,46 +66,42 @@ def test_the_client_lists_and_calls_the_tools(gateway: RunningGateway, mode: Mod
         assert rows["en"]["name"] == "English"
         assert "de" in rows["en"]["targets"]
 
-    use(gateway, work, mode)
 
-
-def test_glossaries_and_markup(gateway: RunningGateway) -> None:
+async def test_glossaries_and_markup(gateway: RunningGateway) -> None:
     terms = {"source_language": "en", "target_language": "de", "entries": {"tea": "Kamillentee"}}
     body = {"name": "drinks", "dictionaries": [terms]}
     stored = gateway.post("/api/v1/glossaries", body).json["id"]
     direction = {"source_language": "en", "target_language": "de"}
 
-    async def work(client: Client) -> None:
-        listed = await client.call_tool("list_glossaries", {})
-        assert listed.structured_content is not None
-        (row,) = (
-            glossary
-            for glossary in listed.structured_content["glossaries"]
-            if glossary["id"] == stored
-        )
-        assert row["directions"] == [{**direction, "terms": 1}]
-        for given in ({"glossary_ids": [stored]}, {"glossary": {"tea": "Kamillentee"}}):
-            result = await client.call_tool(
-                "translate_text", {"text": "A cup of tea.", **direction, **given}
-            )
-            assert "Kamillentee" in text_of(result)
-        page = '<p class="x">I like <b>red</b> cars.</p>'
-        result = await client.call_tool(
-            "translate_text", {"text": [page, "<i>A house.</i>"], "format": "html", **direction}
-        )
-        assert [block.text for block in result.content if block.type == "text"] == [
-            '<p class="x">Ich mag <b>rote</b> Autos.</p>',
-            "<i>Ein Haus.</i>",
-        ]
-
     try:
-        use(gateway, work)
+        async with connected(gateway) as client:
+            listed = await client.call_tool("list_glossaries", {})
+            assert listed.structured_content is not None
+            (row,) = (
+                glossary
+                for glossary in listed.structured_content["glossaries"]
+                if glossary["id"] == stored
+            )
+            assert row["directions"] == [{**direction, "terms": 1}]
+            for given in ({"glossary_ids": [stored]}, {"glossary": {"tea": "Kamillentee"}}):
+                result = await client.call_tool(
+                    "translate_text", {"text": "A cup of tea.", **direction, **given}
+                )
+                assert "Kamillentee" in text_of(result)
+            page = '<p class="x">I like <b>red</b> cars.</p>'
+            result = await client.call_tool(
+                "translate_text", {"text": [page, "<i>A house.</i>"], "format": "html", **direction}
+            )
+            assert [block.text for block in result.content if block.type == "text"] == [
+                '<p class="x">Ich mag <b>rote</b> Autos.</p>',
+                "<i>Ein Haus.</i>",
+            ]
     finally:
         gateway.request("DELETE", f"/api/v1/glossaries/{stored}")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_document_is_translated_and_read_as_a_resource(
+async def test_a_document_is_translated_and_read_as_a_resource(
     gateway: RunningGateway, mode: Mode
 ) -> None:
     page = "<!doctype html><p>I like <b>red</b> cars.</p>"
@@ -128,8 +109,7 @@ def test_a_document_is_translated_and_read_as_a_resource(
         {"content": page},
         {"content_base64": base64.b64encode(page.encode()).decode()},
     ):
-
-        async def work(client: Client, given: Any = given) -> None:
+        async with connected(gateway, mode) as client:
             result = await client.call_tool(
                 "translate_document",
                 {"file_name": "a.html", "target_language": "de", **given},
@@ -142,12 +122,10 @@ def test_a_document_is_translated_and_read_as_a_resource(
             (content,) = (await client.read_resource(str(link.uri))).contents
             assert getattr(content, "text", "") == text_of(result)
 
-        use(gateway, work, mode)
-
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_clients_errors(gateway: RunningGateway, mode: Mode) -> None:
-    async def work(client: Client) -> None:
+async def test_the_clients_errors(gateway: RunningGateway, mode: Mode) -> None:
+    async with connected(gateway, mode) as client:
         wrong: tuple[tuple[str, dict[str, Any], str], ...] = (
             ("translate_text", {"text": "a", "target_language": "Klingon"}, "not supported"),
             ("translate_text", {"text": 3, "target_language": "de"}, "text"),
@@ -170,38 +148,34 @@ def test_the_clients_errors(gateway: RunningGateway, mode: Mode) -> None:
             with pytest.raises(MCPError):
                 await call
 
-    use(gateway, work, mode)
-
 
 @pytest.mark.parametrize("mode", MODES)
-def test_keys_and_limits(start_gateway: StartGateway, tmp_path: Path, mode: Mode) -> None:
+async def test_keys_and_limits(start_gateway: StartGateway, tmp_path: Path, mode: Mode) -> None:
     size = len(ENGLISH)
     added = keys(tmp_path, "add", "--characters-per-month", str(size), "--protocols", "mcp")
     with start_gateway(folder=tmp_path) as gateway:
         wait_for_status(gateway, None, 401)
         given = {"text": ENGLISH, "target_language": "de"}
 
-        async def work(client: Client) -> None:
+        async with connected(gateway, mode, added["key"]) as client:
             assert text_of(await client.call_tool("translate_text", given)) == GERMAN
             refused = await client.call_tool("translate_text", given)
             assert (refused.is_error, "month" in text_of(refused)) == (True, True)
-
-        use(gateway, work, mode, added["key"])
         for key in (None, "wrong"):
             with pytest.raises((MCPError, ExceptionGroup, httpx2.HTTPError)):
-                use(gateway, work, mode, key)
+                async with connected(gateway, mode, key) as client:
+                    await client.call_tool("translate_text", given)
         gateway.stop()
     (listed,) = keys(tmp_path, "list")["keys"]
     assert listed["used"] == {"characters": size, "requests": 1}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_cancelled_call_stops_the_decoder(
+async def test_a_cancelled_call_stops_the_decoder(
     gateway: RunningGateway, shipped: Served, mode: Mode
 ) -> None:
     given = {"text": " ".join(shipped.long_work()), "target_language": "de"}
-
-    async def work(client: Client) -> None:
+    async with connected(gateway, mode) as client:
         loop = asyncio.get_running_loop()
         await asyncio.to_thread(
             shipped.cancel,
@@ -210,5 +184,3 @@ def test_a_cancelled_call_stops_the_decoder(
             ),
             lambda calling: calling.cancel(),
         )
-
-    use(gateway, work, mode)
