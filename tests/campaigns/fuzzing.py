@@ -28,7 +28,12 @@ class Ended(Enum):
 
 
 def fuzz(
-    outcome: Outcome, server: CampaignServer, send: Callable[[Random], Ended], count: int, seed: int
+    outcome: Outcome,
+    server: CampaignServer,
+    send: Callable[[Random], Ended],
+    count: int,
+    seed: int,
+    is_right: Callable[[], bool] = lambda: True,
 ) -> None:
     """Send damaged requests and record their results and the server's state.
 
@@ -38,6 +43,7 @@ def fuzz(
         send: makes a request from a random generator, sends it, and waits for its end.
         count: number of requests, a multiple of `BATCH`.
         seed: request number n depends only on `seed` and n.
+        is_right: whether other good requests have right answers; asked after each batch.
     """
     outcome.before = server.usage()
     ends: Counter[Ended] = Counter()
@@ -45,7 +51,7 @@ def fuzz(
         for begin in range(0, count, BATCH):
             seeds = (f"{seed} {number}" for number in range(begin, begin + BATCH))
             ends.update(threads.map(lambda seed: send(Random(seed)), seeds))
-            if not good_answer(server.http_port):
+            if not good_answer(server.http_port) or not is_right():
                 outcome.wrong += 1
                 server.revive(_BACK_S)
     server.settle(_SETTLE_S)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ from urllib.parse import quote_plus, urlencode
 
 from dragoman_options.table import OPTIONS
 
-from tests.campaigns.http_damage import End, Step, mutated, request
+from tests.campaigns.http_damage import End, Kind, Step, mutated, request
 
 _ID = "00000000-0000-4000-8000-000000000000"
 _KEY = "drg_abcdefgh_0123456789abcdef"
@@ -155,16 +155,6 @@ _PATHS = (
     *("/v2/document/%00/result", "/api/v1/documents/" + "a" * 5000, "http://a/translate", "/é"),
 )
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "X")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of damage; see `http_damage.Kind`."""
-
-    name: str
-    weight: float
-    make: Callable[[Random], list[Step]]
-    is_whole: bool
 
 
 def _encoded(call: Call, chance: Random, fields: Mapping[str, Any]) -> tuple[str, bytes, str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 
 from tests.campaigns.fuzzing import Ended, fuzz
-from tests.campaigns.http_damage import KINDS, End, Step
+from tests.campaigns.http_damage import KINDS, End, Kind, Step
 from tests.campaigns.outcome import Outcome
 from tests.campaigns.plan import Plan
 from tests.campaigns.server import CampaignServer
@@ -20,47 +23,63 @@ _CONNECT_S = 10.0
 _RESET = struct.pack("ii", 1, 0)
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A request that was sent.
+
+    Attributes:
+        kind: its kind.
+        end: how it ended.
+        status: of its response; 0: there was none.
+    """
+
+    kind: Kind
+    end: Ended
+    status: int
+
+
 def run(plan: Plan) -> Outcome:
     """Send some thousand damaged requests."""
     outcome = Outcome("http")
     with CampaignServer() as server:
         port = server.http_port
-        fuzz(outcome, server, lambda chance: _send(port, chance), plan.of(6000, 1200), plan.seed)
+        requests = plan.of(6000, 1200)
+        fuzz(outcome, server, lambda chance: send(port, KINDS, chance).end, requests, plan.seed)
     return outcome
 
 
-def _send(port: int, chance: Random) -> Ended:
-    (kind,) = chance.choices(KINDS, [kind.weight for kind in KINDS])
+def send(port: int, kinds: Sequence[Kind], chance: Random) -> Sent:
+    """Send a request of one of these kinds, and wait for its end."""
+    (kind,) = chance.choices(kinds, [kind.weight for kind in kinds])
     steps = kind.make(chance)
-    wait_s = _ANSWER_S if kind.is_whole else _UNOWED_S
-    start = time.monotonic()
-    answered = False
+    begin_s, status, hung = time.monotonic(), 0, False
     try:
         with socket.create_connection(("127.0.0.1", port), _CONNECT_S) as client:
-            answered = _exchange(client, steps, wait_s)
+            status = _exchange(client, steps, _ANSWER_S if kind.is_whole else _UNOWED_S)
     except TimeoutError:
-        return Ended.HUNG if kind.is_whole else Ended.LEFT
+        hung = kind.is_whole
     except OSError:
-        answered = False
-    if time.monotonic() - start > _ANSWER_S:
-        return Ended.HUNG
-    if answered:
-        return Ended.ANSWERED
-    return Ended.LOST if kind.is_whole else Ended.LEFT
+        pass  # it closed the connection: there is no response
+    if hung or time.monotonic() - begin_s > _ANSWER_S:
+        return Sent(kind, Ended.HUNG, status)
+    if status:
+        return Sent(kind, Ended.ANSWERED, status)
+    return Sent(kind, Ended.LOST if kind.is_whole else Ended.LEFT, status)
 
 
-def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> bool:
-    """Whether a response came; a client that leaves expects none."""
+def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> int:
+    """The status of the response, or 0; a client that leaves expects none."""
     client.settimeout(wait_s)
-    if not play(client, steps):
-        return False
     received = b""
-    while not is_complete(received):
-        part = client.recv(65536)
-        if not part:
-            break
-        received += part
-    return received.startswith(b"HTTP/1.")
+    try:
+        if not play(client, steps):
+            return 0
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it may have answered before closing
+    with contextlib.suppress(ConnectionResetError):
+        while not is_complete(received) and (part := client.recv(65536)):
+            received += part
+    return int(received.split(b" ", 2)[1]) if received.startswith(b"HTTP/1.") else 0
 
 
 def play(client: socket.socket, steps: list[Step]) -> bool:
