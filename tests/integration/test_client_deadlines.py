@@ -67,7 +67,7 @@ def test_the_servers_deadline_is_not_a_refusal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for wire in ("http_wire", "grpc_wire"):
-        monkeypatch.setattr(f"dragoman_client.{wire}.microseconds", lambda _timeout_s: 1)
+        monkeypatch.setattr(f"dragoman_client.transports.{wire}.microseconds", lambda _timeout_s: 1)
     url = getattr(served.server, f"{protocol}_url")
     with pytest.raises(DeadlineExceeded, match=r"^the deadline passed") as caught:
         ask(url, method, asynchronously)
