@@ -535,7 +535,7 @@ def test_a_call_of_deepls_client(call: str, client: Client, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("call", REFUSED_CALLS)
-def test_an_unsupported_call_is_refused_by_name(call: str, client: Client, tmp_path: Path) -> None:
+def test_an_unsupported_call_is_refused_by_name(call: str, client: Client) -> None:
     with pytest.raises(deepl.DeepLException) as refused:
         getattr(client, call)(*refused_arguments()[call])
     named = str(refused.value).partition("Not offered here: ")[2].partition(":")[0]

@@ -421,12 +421,7 @@ async def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> Non
 
 async def test_refused_lines_stay_unchanged() -> None:
     async with opened() as office:
-        job = await office.submit(b"Hello.
-
-  This is refused. 
-
-Bye.
-")
+        job = await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
         document = await office.result(job)
         assert (await office.jobs.get(ANONYMOUS, job.id)).left == {"refused": 1}
         hello, bye = await wanted("Hello."), await wanted("Bye.")

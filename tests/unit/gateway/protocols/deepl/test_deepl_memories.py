@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.gateway.asgi import Answer, Application
+from tests.exchanges import Answer
+from tests.unit.gateway.asgi import Application
 
 MEMORIES = "/v3/translation_memories"
 UNKNOWN = "00000000-0000-0000-0000-000000000000"

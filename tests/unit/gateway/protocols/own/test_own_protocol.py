@@ -421,7 +421,7 @@ def test_columns_of_tables_are_translated(app: Application) -> None:
     for name, delimiter in (("a.csv", ","), ("b.TSV", "\t")):
         rows = [["id", "name", "more"], ["one", "Good morning.", "A car."], ["two", "12", "x"]]
         table = "\n".join(delimiter.join(row) for row in rows)
-        sent = form(
+        sent = multipart(
             ("file", table, name), ("target_language", "de", None), ("columns", "name, more", None)
         )
         made = app.call("POST", f"{BASE}/documents", *sent)
@@ -477,7 +477,7 @@ def test_translation_memories_are_stored_and_used(app: Application) -> None:
     assert made.status == 201
     path = f"/memories/{made.json['id']}"
     assert made.headers["location"] == BASE + path
-    changed = app.call("POST", f"{BASE}{path}/import", *form(("file", TMX, "a.tmx")))
+    changed = app.call("POST", f"{BASE}{path}/import", *multipart(("file", TMX, "a.tmx")))
     assert (changed.status, changed.json["segment_count"]) == (200, 2)
     assert ask(app, "GET", path).json["segment_count"] == 2
     assert made.json["id"] in [m["id"] for m in ask(app, "GET", "/memories").json["memories"]]
@@ -503,7 +503,7 @@ def test_translation_memories_are_stored_and_used(app: Application) -> None:
     stream = app.send("POST", f"{BASE}/translate/stream", {**text, "text": "Good morning."})
     assert b"Moin." in stream.body
 
-    sent = form(
+    sent = multipart(
         ("file", "Good morning.\n\nGood night.\n", "letter.txt"),
         ("target_language", "de", None),
         ("memory_id", made.json["id"], None),
@@ -528,10 +528,10 @@ def test_files_that_are_no_memory_are_refused(app: Application) -> None:
         (TMX.replace('"de"', '"fr"'), "no translations from en to de"),
         ('<!DOCTYPE tmx [<!ENTITY a SYSTEM "file:///etc/passwd">]><tmx/>', "in another file"),
     ):
-        status, _, text = error_of(app.call("POST", path, *form(("file", content, "a.tmx"))))
+        status, _, text = error_of(app.call("POST", path, *multipart(("file", content, "a.tmx"))))
         assert (status, message in text) == (400, True), text
     for parts in ((), (("file", "a", None),), (("file", TMX, "a.tmx"), ("more", "b", None))):
-        assert error_of(app.call("POST", path, *form(*parts)))[0] == 400
+        assert error_of(app.call("POST", path, *multipart(*parts)))[0] == 400
     assert error_of(app.send("POST", path, {}))[0] == 415
     body["target_language"] = "xx"
     assert error_of(ask(app, "POST", "/memories", body))[0] == 400
