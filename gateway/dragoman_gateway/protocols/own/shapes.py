@@ -29,6 +29,7 @@ _LEFT = ", ".join(f"`{reason}` ({why})" for reason, why in REASONS.items())
 _MemoryId = Annotated[
     str,
     Meta(
+        min_length=1,
         description="id of a stored translation memory: a text that it has gets its translation "
         "from there, not from the model"
     ),
