@@ -40,10 +40,7 @@ def sample(loaded: ctypes.CDLL, scores: Floats, options: Options, number: float)
         top_p=1.0 if options.top_p is None else options.top_p,
     )
     token: int = loaded.sample(
-        loaded=ctypes.addressof(searches),
-        scores=ctypes.addressof(constraints),
-        options=number,
-        number=row.ctypes.data,
+        ctypes.addressof(searches), ctypes.addressof(constraints), number, row.ctypes.data
     )
     return token
 
