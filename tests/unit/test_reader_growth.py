@@ -186,8 +186,16 @@ _USUAL = {
     "properties": f"a = {_SENTENCE}\n",
     "strings": f'"a" = "{_SENTENCE}";\n',
     "csv": f"{_SENTENCE},1,b\n",
+    "pairs": (
+        f"<tu><tuv xml:lang='en'><seg>{_SENTENCE}</seg></tuv>"
+        f"<tuv xml:lang='de'><seg>{_SENTENCE} Ja.</seg></tuv></tu>"
+    ),
+    "terms": (
+        "<termEntry><langSet xml:lang='en'><term>a usual term</term></langSet>"
+        "<langSet xml:lang='de'><term>ein Wort</term></langSet></termEntry>"
+    ),
 }
-"""Usual parts of text files."""
+"""Usual parts of text files, translation memories and glossaries."""
 _MARKDOWN = [
     *("*a", "*a* ", "**a", "_a_ ", "[", "]", "[a](b) ", "[a](", '![a](b "', "`a` ", "``", "<a "),
     *("<!--", "- ", "> ", "- a\n", "> a\n", "1. a\n", "| a ", "|a|b|\n|-|-|\n", "a  \n", "~~~\n"),
@@ -285,6 +293,10 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "strings value": ('"a" = "b %s";', ["a", "a ", "\\n", '\\"', "\\"]),
     "csv": ("a,b,c\n%s", ["a b,", "a b\n", '"a ""b""",', '"', '""', ",", " ", "\r"]),
     "csv head": ("a,%s", ["a,", "a", '"a",', ";"]),
+    "pairs": (
+        "<tmx><header srclang='en'/><body>%s</body></tmx>",
+        ["<tu><tuv xml:lang='en'><seg>a</seg></tuv></tu>", "<tu/>", "<tu>", "<a/>", "a"],
+    ),
     "pairs of a unit": (
         "<tmx><header srclang='en'/><body><tu>%s<tuv xml:lang='en'><seg>Hi</seg></tuv></tu></body>"
         "</tmx>",
@@ -295,7 +307,7 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
         "<tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body></tmx>",
         [*_IN_TAGS, "<bpt i='1'/>x", "<ept i='1'/>x", "<hi>x</hi>", "<hi>"],
     ),
-    "terms of tbx": (
+    "terms": (
         "<?xml version='1.0'?><martif>%s</martif>",
         [
             "<termEntry><langSet xml:lang='en'><term>a</term></langSet></termEntry>",
