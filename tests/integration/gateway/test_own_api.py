@@ -189,8 +189,12 @@ def test_a_client_that_disconnects_stops_the_decoder(
 
 def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
     drinks = ("coffee", "tea", "milk", "water", "wine", "beer")
-    text = " ".join(f"I want a cup of {drink}, and then I want to go home." for drink in drinks)
-    body = {"text": text, "target_language": "de", "beam_width": 1}
+    text = " ".join(
+        f"I want {number} cups of {drink}, and then I want to go home."
+        for number in range(2, 14)
+        for drink in drinks
+    )
+    body = {"text": text, "target_language": "de", "beam_width": 4}
     for _ in range(5):  # on a busy machine, unread updates are merged into one
         answer = gateway.post(f"{BASE}/translate/stream", body)
         lines = answer.body.decode().splitlines()
@@ -203,7 +207,7 @@ def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
     assert len(texts) > 2
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
     assert "".join(event["delta"] for event in events) == texts[-1]
-    assert texts[-1] == shipped.grpc.translate(text, target_language="de", beam_width=1).text
+    assert texts[-1] == shipped.grpc.translate(text, target_language="de", beam_width=4).text
 
 
 def test_markup(gateway: RunningGateway) -> None:

@@ -31,7 +31,7 @@ _MemoryId = Annotated[
     Meta(
         min_length=1,
         description="id of a stored translation memory: a text that it has gets its translation "
-        "from there, not from the model"
+        "from there, not from the model",
     ),
 ]
 _Sentence = Annotated[str, Meta(description="a sentence, up to the model's limit for a text")]
