@@ -179,6 +179,8 @@ class Translations:
     ) -> tuple[list[Translation | None], dict[str, Any]]:
         """Returns the translations that the memory of a request has, and the other options.
 
+        The options have the languages of the memory if the request names none.
+
         Args:
             caller: the sender of the request.
             texts: texts in the order of their document.
@@ -190,7 +192,14 @@ class Translations:
         if memory_id is None:
             return [None] * len(texts), others
         _, checked = _read_options(others)
-        return await self._memories.stored(caller, memory_id, texts, markups, checked), others
+        translations = await self._memories.stored(caller, memory_id, texts, markups, checked)
+        memory = await self._memories.get(caller, memory_id)
+        languages = {
+            "source_language": memory.source_language,
+            "target_language": memory.target_language,
+        }
+        named = {name: value for name, value in others.items() if value}
+        return translations, {**others, **languages, **named}
 
     async def _with_memory(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
