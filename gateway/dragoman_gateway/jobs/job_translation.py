@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeVar
 
 from dragoman_client import Translation
 from dragoman_client.files.isolation import isolate
@@ -26,6 +27,7 @@ _AT_ONCE = 2
 """Portions that are translated at the same time: while one is written and the next one read, the
 server has work."""
 _LONGEST_PAUSE_S = 10.0
+_Result = TypeVar("_Result")
 
 
 async def translate_document(
@@ -79,6 +81,16 @@ async def _join(record: JobRecord, files: JobFiles, document: OpenDocument) -> N
             await asyncio.to_thread(file.write, piece)
 
 
+async def _until_available(work: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Repeat work until neither the server nor a memory is unavailable."""
+    pause_s = 0.5
+    while True:
+        with contextlib.suppress(Unavailable, DeadlineExceeded):
+            return await work()
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
 class _Asking:
     """Translates the texts of a document."""
 
@@ -90,8 +102,10 @@ class _Asking:
     async def translated(self, portion: Portion) -> list[Answer | None]:
         """Translate a portion; None stands for a refused text."""
         segments = portion.segments
-        stored, self._options = await self._translations.stored(
-            self._caller, segments.texts, segments.markups, self._record.options
+        stored, self._options = await _until_available(
+            lambda: self._translations.stored(
+                self._caller, segments.texts, segments.markups, self._record.options
+            )
         )
         answers: list[Translation | None] = await translate_segments(
             segments.texts, segments.markups, self._ask_until_done, stored
@@ -101,12 +115,7 @@ class _Asking:
     async def _ask_until_done(
         self, texts: Sequence[str], markups: Sequence[Markup] | None
     ) -> list[Translation | None]:
-        pause_s = 0.5
-        while True:
-            with contextlib.suppress(Unavailable, DeadlineExceeded):
-                return await self._ask(texts, markups)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return await _until_available(lambda: self._ask(texts, markups))
 
     async def _ask(
         self, texts: Sequence[str], markups: Sequence[Markup] | None
