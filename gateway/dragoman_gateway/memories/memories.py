@@ -40,6 +40,7 @@ _MOST_NAME = 1024
 _MOST_LANGUAGE = 40
 _MOST_TEXT_CHARACTERS = 50_000
 _RETRY_S = 1.0
+_NOT_NOW = "the translation memory cannot be used now: try again"
 _TMX_BYTES = 1 << 16
 _SEARCHED_AT_ONCE = 100_000
 """Segments that a search for a part of a text reads."""
@@ -92,7 +93,9 @@ class Memories:
         """One import at a time: it takes a core, and the sum of sizes is that of finished ones."""
 
     async def close(self) -> None:
-        """Remove the files of a gateway without a folder."""
+        """Wait for the end of an import, and remove the files of a gateway without a folder."""
+        async with self._adding:
+            pass
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
@@ -123,10 +126,18 @@ class Memories:
             )
 
         path = self._path(stored.id)
-        try:
+
+        async def make() -> None:
             await _in_thread(lambda: Memory.create(path, languages, is_shared=True).close())
             await self._store.write(work)
+
+        making = asyncio.create_task(make())
+        try:
+            await asyncio.shield(making)
         except BaseException:
+            await asyncio.wait([making])  # its threads do not end when this task is cancelled
+            if making.exception() is None:
+                await self._remove_row(stored)
             await asyncio.to_thread(_remove, path)
             raise
         return stored
@@ -155,13 +166,13 @@ class Memories:
     async def delete(self, caller: Caller, memory_id: str) -> None:
         """Remove a memory."""
         stored = await self.get(caller, memory_id)
-        await self._store.write(
-            lambda connection: connection.execute("DELETE FROM memories WHERE id = ?", (stored.id,))
-        )
+        await self._remove_row(stored)
         await asyncio.to_thread(_remove, self._path(stored.id))
 
     async def add(self, caller: Caller, memory_id: str, read: ReadPairs) -> StoredMemory:
         """Add the pairs of a file; all of them, or none if an error is raised.
+
+        If the task is cancelled, this goes on until `read` raises an error or all pairs are added.
 
         Raises:
             InvalidInput: the file does not have its format, or no translation in this direction.
@@ -169,39 +180,13 @@ class Memories:
             TooManyRequests: the memories of all callers are too large.
         """
         stored = await self.get(caller, memory_id)
-        loop = asyncio.get_running_loop()
-
-        def pairs() -> Iterator[Pair]:
-            while some := asyncio.run_coroutine_threadsafe(_awaited(read), loop).result():
-                yield from some
-
-        async with self._adding:
-            most_bytes = await self._free_bytes(caller, stored)
-
-            def work(memory: Memory) -> tuple[int, int]:
-                most = self._settings.memory_segments
-                try:
-                    added = memory.add(pairs(), most=most, most_bytes=most_bytes)
-                except ValueError as error:
-                    raise TooLarge(str(error)) from error
-                if not added:
-                    direction = f"{stored.source_language} to {stored.target_language}"
-                    raise InvalidInput(f"the file has no translations from {direction}")
-                return len(memory), memory.size_bytes
-
-            number, size_bytes = await self._use(stored, work)
-            now = datetime.now(UTC).replace(microsecond=0)
-            values = (number, size_bytes, now.isoformat(), stored.id)
-            update = (
-                "UPDATE memories SET segment_count = ?, size_bytes = ?, updated = ? WHERE id = ?"
-            )
-            await self._store.write(lambda connection: connection.execute(update, values))
-        return replace(stored, segment_count=number, size_bytes=size_bytes, updated=now)
+        # Its thread may commit after this task is cancelled: then the size must be stored too.
+        return await asyncio.shield(asyncio.create_task(self._add(caller, stored, read)))
 
     async def tmx(self, caller: Caller, memory_id: str) -> AsyncGenerator[bytes, None]:
-        """Returns a generator of a memory in TMX 1.4."""
+        """Returns a generator of a memory in TMX 1.4; the memory is open."""
         stored = await self.get(caller, memory_id)
-        return self._tmx(stored)
+        return _tmx(await _in_thread(lambda: _opened(self._path(stored.id))), stored)
 
     async def search(
         self, caller: Caller, memory_id: str, text: str, least: int, most: int
@@ -280,15 +265,40 @@ class Memories:
             for one in translations
         ]
 
-    async def _tmx(self, stored: StoredMemory) -> AsyncGenerator[bytes, None]:
-        memory = await _in_thread(lambda: Memory.open(self._path(stored.id)))
-        try:
-            pairs = (pair for _, pair in memory.pairs())
-            written = write_tmx(pairs, (stored.source_language, stored.target_language))
-            while content := await _in_thread(lambda: _chunk(written)):
-                yield content
-        finally:
-            await asyncio.to_thread(memory.close)
+    async def _add(self, caller: Caller, stored: StoredMemory, read: ReadPairs) -> StoredMemory:
+        loop = asyncio.get_running_loop()
+
+        def pairs() -> Iterator[Pair]:
+            while some := asyncio.run_coroutine_threadsafe(_awaited(read), loop).result():
+                yield from some
+
+        async with self._adding:
+            most_bytes = await self._free_bytes(caller, stored)
+
+            def work(memory: Memory) -> tuple[int, int]:
+                most = self._settings.memory_segments
+                try:
+                    added = memory.add(pairs(), most=most, most_bytes=most_bytes)
+                except ValueError as error:
+                    raise TooLarge(str(error)) from error
+                if not added:
+                    direction = f"{stored.source_language} to {stored.target_language}"
+                    raise InvalidInput(f"the file has no translations from {direction}")
+                return len(memory), memory.size_bytes
+
+            number, size_bytes = await self._use(stored, work)
+            now = datetime.now(UTC).replace(microsecond=0)
+            values = (number, size_bytes, now.isoformat(), stored.id)
+            update = (
+                "UPDATE memories SET segment_count = ?, size_bytes = ?, updated = ? WHERE id = ?"
+            )
+            await self._store.write(lambda connection: connection.execute(update, values))
+        return replace(stored, segment_count=number, size_bytes=size_bytes, updated=now)
+
+    async def _remove_row(self, stored: StoredMemory) -> None:
+        await self._store.write(
+            lambda connection: connection.execute("DELETE FROM memories WHERE id = ?", (stored.id,))
+        )
 
     async def _free_bytes(self, caller: Caller, stored: StoredMemory) -> int:
         """Returns the maximum size of a memory, from those of all others."""
@@ -311,7 +321,7 @@ class Memories:
         """Run a function with an open memory, in a thread."""
 
         def run() -> _Result:
-            with Memory.open(self._path(stored.id)) as memory:
+            with _opened(self._path(stored.id)) as memory:
                 return work(memory)
 
         return await _in_thread(run)
@@ -325,6 +335,16 @@ class Memories:
         return folder / "memories" / f"{memory_id}.sqlite"
 
 
+async def _tmx(memory: Memory, stored: StoredMemory) -> AsyncGenerator[bytes, None]:
+    try:
+        pairs = (pair for _, pair in memory.pairs())
+        written = write_tmx(pairs, (stored.source_language, stored.target_language))
+        while content := await _in_thread(lambda: _chunk(written)):
+            yield content
+    finally:
+        await asyncio.to_thread(memory.close)
+
+
 async def _awaited(read: ReadPairs) -> Sequence[Pair]:
     return await read()
 
@@ -333,19 +353,29 @@ async def _in_thread(work: Callable[[], _Result]) -> _Result:
     """Run a function of a memory in a thread.
 
     Raises:
-        NotFound: the memory was deleted just now.
         Unavailable: its file is not available.
     """
     try:
         return await asyncio.to_thread(work)
-    except FileNotFoundError:
-        raise NotFound("the translation memory was deleted just now") from None
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
             raise DiskFull from error
-        raise Unavailable(
-            "the translation memory cannot be used now: try again", _RETRY_S
-        ) from error
+        raise Unavailable(_NOT_NOW, _RETRY_S) from error
+
+
+def _opened(path: Path) -> Memory:
+    """Open a memory.
+
+    Raises:
+        NotFound: it was deleted just now.
+        Unavailable: it cannot be read.
+    """
+    try:
+        return Memory.open(path)
+    except FileNotFoundError:
+        raise NotFound("the translation memory was deleted just now") from None
+    except (OSError, ValueError) as error:
+        raise Unavailable(_NOT_NOW, _RETRY_S) from error
 
 
 def _chunk(written: Iterator[bytes]) -> bytes:

@@ -143,8 +143,11 @@ class Memory:
             OSError: the file cannot be read.
             ValueError: it is not a memory, or one of a newer version.
         """
-        path.open("rb").close()  # SQLite would create it
-        connection = _connected(path)
+        path.open("rb").close()  # its error names the reason
+        try:
+            connection = _connected(path)
+        except sqlite3.OperationalError as error:
+            raise OSError(f"{path}: cannot be opened: {error}") from None
         try:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -337,9 +340,9 @@ class Memory:
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        ":memory:" if path is None else path, isolation_level=None, check_same_thread=False
-    )
+    # Without mode=rw SQLite creates a file that was removed just now.
+    name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw"
+    connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, uri=True)
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 

@@ -17,6 +17,7 @@ from dragoman_gateway.core.errors import (
     NotFound,
     TooLarge,
     TooManyRequests,
+    Unavailable,
 )
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
@@ -223,3 +224,61 @@ def test_a_memory_is_read_while_it_grows() -> None:
         assert (await adding).segment_count == 4
 
     run(work)
+
+
+def test_an_import_that_is_cancelled_while_it_is_stored_counts(tmp_path: Path) -> None:
+    """Otherwise a client that leaves at the end would have a memory of any size."""
+
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        read, last = reading(*numbered(7)), asyncio.Event()
+
+        async def until_last() -> Sequence[Pair]:
+            if not (pairs := await read()):
+                last.set()
+            return pairs
+
+        adding = asyncio.create_task(of.add(ANNA, memory.id, until_last))
+        await last.wait()
+        adding.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+        await of.close()  # waits for its end
+        stored = await of.get(ANNA, memory.id)
+        assert stored.segment_count == 7
+        assert stored.size_bytes > 0
+
+    run(work, tmp_path)
+
+
+def test_a_memory_whose_creation_is_cancelled_does_not_exist(tmp_path: Path) -> None:
+    async def work(of: Memories) -> None:
+        for pause_s in (0.0, 0.0, 0.0005, 0.001, 0.002, 0.004):
+            creating = asyncio.create_task(of.create(ANNA, "a", EN_DE))
+            await asyncio.sleep(pause_s)
+            creating.cancel()
+            (result,) = await asyncio.gather(creating, return_exceptions=True)
+            if not isinstance(result, asyncio.CancelledError):
+                assert not isinstance(result, BaseException)
+                await of.delete(ANNA, result.id)
+            assert await of.all(ANNA) == []
+            assert [*tmp_path.glob("memories/*")] == []
+
+    run(work, tmp_path)
+
+
+def test_a_file_that_is_damaged_or_missing_is_an_error(tmp_path: Path) -> None:
+    async def work(of: Memories) -> None:
+        memory = await of.create(ANNA, "a", EN_DE)
+        (path,) = tmp_path.glob("memories/*.sqlite")
+        for content in (b"", b"x" * 5000):
+            path.write_bytes(content)
+            for call in (of.search(ANNA, memory.id, "a", 75, 5), of.tmx(ANNA, memory.id)):
+                with pytest.raises(Unavailable, match="try again"):
+                    await call
+        path.unlink()
+        with pytest.raises(NotFound, match="deleted just now"):
+            await of.tmx(ANNA, memory.id)
+        assert not path.exists()
+
+    run(work, tmp_path)
