@@ -6,7 +6,7 @@ import asyncio
 from typing import Self
 
 from dragoman_gateway.access.access import Access
-from dragoman_gateway.access.shares import Bodies
+from dragoman_gateway.access.shares import Bodies, Budget
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.stalls import Stalls
 from dragoman_gateway.core.store import Store
@@ -16,6 +16,8 @@ from dragoman_gateway.memories.memories import Memories
 from dragoman_gateway.shared.metrics import EngineMetrics, Metrics, watch_cache
 from dragoman_gateway.texts.readers import Readers
 from dragoman_gateway.texts.translations import Translations
+
+_MOST_IMPORTS, _MOST_IMPORTS_OF_CLIENT = 8, 2
 
 
 class Gateway:
@@ -32,8 +34,10 @@ class Gateway:
         readers: processes that read documents and texts with markup.
         jobs: documents that are translated in the background.
         bodies: limits on the bodies of all requests.
+        imports: limits on the imports of translation memories that wait or run.
         metrics: the gateway's metrics.
         finishing: tasks that must end before the parts are closed.
+        importing: tasks that are cancelled before the parts are closed.
         stopping: whether the gateway is shutting down, and no longer ready.
     """
 
@@ -46,8 +50,12 @@ class Gateway:
         self.settings = settings
         self.stopping = False
         self.finishing: set[asyncio.Task[None]] = set()
+        self.importing: set[asyncio.Task[None]] = set()
         self.metrics = Metrics()
         self.bodies = Bodies(settings)
+        self.imports = Budget(
+            "imports of translation memories", _MOST_IMPORTS, _MOST_IMPORTS_OF_CLIENT
+        )
         self.store = Store(settings.folder)
         self.access = Access(settings, self.store)
         self.glossaries = Glossaries(settings, self.store)
@@ -80,8 +88,10 @@ class Gateway:
 
     async def __aexit__(self, *error: object) -> None:
         """Close the parts."""
-        if self.finishing:
-            await asyncio.wait(self.finishing)
+        for task in self.importing:
+            task.cancel()
+        if tasks := self.finishing | self.importing:
+            await asyncio.wait(tasks)
         await self.jobs.close()
         await self.readers.close()
         await self.translations.close()

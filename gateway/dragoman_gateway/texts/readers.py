@@ -57,7 +57,7 @@ from dragoman_gateway.reader.marked import Answer, ReadText, TextForm
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
-"""Maximum number of processes that read at the same time, except those of jobs."""
+"""Maximum number of processes that read at the same time, except those of jobs and imports."""
 _MOST_IDLE = 2
 _MOST_IDLE_BYTES = 128 << 20
 """An idle process with more memory is ended: what it has once used stays in its memory."""
@@ -86,6 +86,8 @@ class Readers:
         """Start without processes; the first request starts one."""
         self._timeout_s = settings.timeout_s
         self._slots = Budget.of("documents that are being read", _AT_ONCE, settings)
+        self._importing = asyncio.Lock()
+        """One bilingual file at a time: only one is stored at a time."""
         self._idle: list[_Process] = []
         self.ended = 0
 
@@ -156,12 +158,11 @@ class Readers:
 
     @asynccontextmanager
     async def pairs(
-        self, client: str, path: Path, size: int, languages: tuple[str | None, str | None]
+        self, path: Path, size: int, languages: tuple[str | None, str | None]
     ) -> AsyncGenerator[Callable[[], Awaitable[SomePairs]], None]:
-        """Open a bilingual file.
+        """Open a bilingual file, after those that were opened earlier are closed.
 
         Args:
-            client: who has sent it.
             path: path of the file.
             size: its size in bytes.
             languages: source and target language, if known.
@@ -170,9 +171,8 @@ class Readers:
             A function that reads the next pairs; the last ones are empty.
         """
         limit_s = self._limit_s(size)
-        await self._slots.hold_later(client)
         try:
-            async with self._process() as process:
+            async with self._importing, self._process() as process:
                 await process.call(OpenPairs(os.fspath(path), *languages), None, limit_s)
 
                 async def read() -> SomePairs:
@@ -186,8 +186,6 @@ class Readers:
                     process.is_usable = False  # it may have the file open
         except TimeoutError:
             raise DeadlineExceeded("a part of the file was not read in time") from None
-        finally:
-            self._slots.let_go(client)
 
     async def _call(self, client: str, request: Request, kind: Any, size: int) -> Any:
         limit_s = self._limit_s(size)

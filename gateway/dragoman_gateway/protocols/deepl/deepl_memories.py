@@ -12,7 +12,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -80,6 +79,11 @@ class _Job:
         """Set the status."""
         self.status, self.updated = status, datetime.now(UTC)
 
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether its time is over."""
+        return time.monotonic() - self.begun_s >= _EXPIRY_S
+
 
 class Memories:
     """Endpoints for translation memories."""
@@ -97,7 +101,7 @@ class Memories:
 
     def key_of_file(self, path: str) -> str | None:
         """Returns the key that began the job whose file a path names."""
-        job = self._jobs.get(path.removeprefix(FILES))
+        job = self._job(path.removeprefix(FILES))
         return None if job is None else job.key
 
     async def all(self, _request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
@@ -163,6 +167,9 @@ class Memories:
         if not 0 < size <= most:
             raise InvalidInput(f"source_file.content_length: give 1 to {most:,} bytes")
         parameters = {"display_name": name}
+        imports = self._gateway.imports
+        imports.hold(caller.name)  # refused before its file is sent, if it would be now
+        imports.let_go(caller.name)
         job = self._add(
             _Job(caller.owner, self._key_of(request), "import", parameters, "awaiting_input")
         )
@@ -184,7 +191,7 @@ class Memories:
         """Return the state of an import or export."""
         job_id = request.path_params["job_id"]
         for job in self._jobs.values():
-            if job.id == job_id and job.owner == caller.owner:
+            if job.id == job_id and job.owner == caller.owner and not job.is_forgotten:
                 return json_response(self._written_job(request, job))
         raise NotFound(f"there is no job {job_id[:60]!r}; jobs are forgotten after an hour")
 
@@ -192,7 +199,9 @@ class Memories:
         """Receive the file of an import, and begin to read it."""
         job = self._job_of_file(request, "import")
         if job.status != "awaiting_input":
-            raise InvalidInput("the file of this import was sent before")
+            raise InvalidInput("the file of this import was sent before, or is being sent")
+        self._gateway.imports.hold(caller.name)
+        job.change("processing")
         upload = self._gateway.jobs.upload()
         try:
             async for chunk in request.stream():
@@ -201,12 +210,14 @@ class Memories:
                     request.bounded_body.move_to_file(len(chunk))
             await asyncio.to_thread(upload.seek, 0)
         except BaseException:
-            upload.close()
+            self._let_go(caller, upload)
+            job.change("awaiting_input")
             raise
-        job.change("processing")
         task = asyncio.create_task(self._import(caller, job, upload))
-        self._gateway.finishing.add(task)
-        task.add_done_callback(self._gateway.finishing.discard)
+        self._gateway.importing.add(task)
+        task.add_done_callback(self._gateway.importing.discard)
+        # A task that is cancelled before it begins runs none of its code.
+        task.add_done_callback(lambda _: self._let_go(caller, upload))
         return Response(status_code=200)
 
     async def download(self, request: GatewayRequest, caller: Caller) -> Response:
@@ -218,35 +229,32 @@ class Memories:
 
     async def _import(self, caller: Caller, job: _Job, upload: JobUpload) -> None:
         try:
-            with closing(upload):
-                reading = self._gateway.readers.pairs(
-                    caller.name, upload.path, upload.size_bytes, (None, None)
+            reading = self._gateway.readers.pairs(upload.path, upload.size_bytes, (None, None))
+            async with reading as read:
+                first = await read()
+                served = await self._gateway.translations.languages()
+                source, target = first.languages
+                languages = (
+                    served.find(source, served.sources, "srclang"),
+                    served.find(target, served.targets, "xml:lang"),
                 )
-                async with reading as read:
-                    first = await read()
-                    served = await self._gateway.translations.languages()
-                    source, target = first.languages
-                    languages = (
-                        served.find(source, served.sources, "srclang"),
-                        served.find(target, served.targets, "xml:lang"),
-                    )
-                    memory = await self._memories.create(
-                        caller, job.parameters["display_name"], languages
-                    )
-                    waiting = [first.pairs]
+                memory = await self._memories.create(
+                    caller, job.parameters["display_name"], languages
+                )
+                waiting = [first.pairs]
 
-                    async def pairs() -> Sequence[Pair]:
-                        if waiting:
-                            return waiting.pop()
-                        some = await read()
-                        job.skipped = some.skipped
-                        return some.pairs
+                async def pairs() -> Sequence[Pair]:
+                    if waiting:
+                        return waiting.pop()
+                    some = await read()
+                    job.skipped = some.skipped
+                    return some.pairs
 
-                    try:
-                        await self._memories.add(caller, memory.id, pairs)
-                    except BaseException:
-                        await self._memories.delete(caller, memory.id)
-                        raise
+                try:
+                    await self._memories.add(caller, memory.id, pairs)
+                except BaseException:
+                    await self._memories.delete(caller, memory.id)
+                    raise
             job.memory_id = memory.id
             job.change("completed")
         except GatewayError as error:
@@ -257,16 +265,21 @@ class Memories:
             job.change("failed")
             raise
 
+    def _let_go(self, caller: Caller, upload: JobUpload) -> None:
+        self._gateway.imports.let_go(caller.name)
+        upload.close()
+
+    def _job(self, secret: str) -> _Job | None:
+        job = self._jobs.get(secret)
+        return None if job is None or job.is_forgotten else job
+
     def _add(self, job: _Job) -> _Job:
         """Store a job.
 
         Raises:
             TooManyRequests: there are too many.
         """
-        expired_s = time.monotonic() - _EXPIRY_S
-        self._jobs = {
-            secret: kept for secret, kept in self._jobs.items() if kept.begun_s > expired_s
-        }
+        self._jobs = {secret: kept for secret, kept in self._jobs.items() if not kept.is_forgotten}
         own = sum(kept.owner == job.owner for kept in self._jobs.values())
         if len(self._jobs) >= _MOST_JOBS or own >= _MOST_JOBS_OF_OWNER:
             raise TooManyRequests("there are too many imports and exports: try again in an hour")
@@ -274,7 +287,7 @@ class Memories:
         return job
 
     def _job_of_file(self, request: GatewayRequest, operation: str) -> _Job:
-        job = self._jobs.get(request.path_params["secret"])
+        job = self._job(request.path_params["secret"])
         if job is None or job.operation != operation:
             raise NotFound("there is no such file: its job was forgotten")
         return job

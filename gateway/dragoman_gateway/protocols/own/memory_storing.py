@@ -73,9 +73,7 @@ class Memories:
         read_object(form, ImportFields)
         languages = memory.source_language, memory.target_language
         upload = upload_of(file)
-        reading = self._gateway.readers.pairs(
-            caller.name, upload.path, upload.size_bytes, languages
-        )
+        reading = self._gateway.readers.pairs(upload.path, upload.size_bytes, languages)
 
         async def work() -> Response:
             async with reading as read:
@@ -86,7 +84,11 @@ class Memories:
                 changed = await self._memories.add(caller, memory.id, pairs)
             return reply(memory_answer(changed, request.request_id))
 
-        return await while_connected(request.receive, work())
+        self._gateway.imports.hold(caller.name)
+        try:
+            return await while_connected(request.receive, work())
+        finally:
+            self._gateway.imports.let_go(caller.name)
 
     async def tmx(self, request: GatewayRequest) -> Response:
         """Return a memory in TMX."""

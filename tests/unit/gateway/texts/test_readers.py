@@ -116,6 +116,22 @@ async def test_texts_are_read_and_written() -> None:
         assert readers.ended == 0
 
 
+async def test_bilingual_files_that_wait_do_not_hold_up_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    path.write_text('msgid "a"\nmsgstr "b"\n', "utf-8")
+
+    async def read_all() -> int:
+        async with readers.pairs(path, path.stat().st_size, ("en", "de")) as read:
+            return len((await read()).pairs)
+
+    async with opened() as readers:
+        async with readers.pairs(path, path.stat().st_size, ("en", "de")):
+            waiting = [asyncio.create_task(read_all()) for _ in range(6)]
+            await asyncio.gather(*(readers.read_texts("a", ["<p>x</p>"], HTML) for _ in range(3)))
+            assert not any(task.done() for task in waiting)
+        assert await asyncio.gather(*waiting) == [1] * 6
+
+
 async def test_reading_ends_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BYTES_PER_S", 1 << 40)
     async with opened(timeout_s=1.0) as readers:

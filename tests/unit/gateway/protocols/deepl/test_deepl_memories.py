@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_gateway.protocols.deepl import deepl_memories
 
 from tests.exchanges import Answer
 from tests.unit.gateway.asgi import Application
@@ -46,6 +50,14 @@ def imported(app: Application, content: str = TMX, name: str = "mine") -> dict[s
             result: dict[str, Any] = job["results"][0]
             return result
     raise AssertionError("the import has not ended")
+
+
+def upload_path(app: Application, **headers: str) -> str:
+    """The path to which the file of a new import is sent."""
+    body = {"source_file": {"file_name": "a.tmx", "content_length": len(TMX)}}
+    made = app.send("POST", f"{MEMORIES}/import", body, **headers)
+    assert made.status == 202, made.body
+    return path_of(made.json["upload_url"])
 
 
 def message_of(answer: Answer) -> str:
@@ -152,3 +164,88 @@ def test_invalid_requests_are_refused(
     assert answer.status == status
     assert message_of(answer)
     assert "\n" not in message_of(answer)
+
+
+def test_the_imports_of_a_key_that_wait_are_limited(tmp_path: Path) -> None:
+    with Application(folder=tmp_path) as app:
+        keys = [{"authorization": f"DeepL-Auth-Key {app.new_key()}"} for _ in range(5)]
+        (tmp_path / "other.tmx").write_text(TMX, "utf-8")
+        other = app.gateway.readers.pairs(tmp_path / "other.tmx", len(TMX), (None, None))
+        app.run(other.__aenter__())
+        paths = [upload_path(app, **keys[0]) for _ in range(3)]
+        answers = [app.call("PUT", path, TMX.encode()).status for path in paths]
+        assert answers == [200, 200, 429]
+        body = {"source_file": {"file_name": "a.tmx", "content_length": len(TMX)}}
+        assert app.send("POST", f"{MEMORIES}/import", body, **keys[0]).status == 429
+        for key in keys[1:4]:
+            for _ in range(2):
+                assert app.call("PUT", upload_path(app, **key), TMX.encode()).status == 200
+        assert app.send("POST", f"{MEMORIES}/import", body, **keys[4]).status == 503
+
+        app.run(other.__aexit__(None, None, None))
+        app.run(wait_for_imports(app))
+        assert app.call("PUT", paths[2], TMX.encode()).status == 200
+        app.run(wait_for_imports(app))
+        listed = app.send("GET", MEMORIES, **keys[0]).json["translation_memories"]
+        assert [memory["segment_count"] for memory in listed] == [2, 2, 2]
+        assert not [*(tmp_path / "documents").glob("*/*")]
+
+
+async def wait_for_imports(app: Application) -> None:
+    if tasks := {*app.gateway.importing}:
+        await asyncio.wait(tasks, timeout=30)
+
+
+def test_the_gateway_stops_without_the_imports_that_wait(tmp_path: Path) -> None:
+    with Application(folder=tmp_path) as app:
+        app.run(app.gateway.readers._importing.acquire())
+        for _ in range(3):
+            assert app.call("PUT", upload_path(app), TMX.encode()).status == 200
+        assert [*(tmp_path / "documents").glob("*/*")]
+    assert not [*(tmp_path / "documents").glob("*/*")]
+    assert not [*tmp_path.glob("memories/*")]
+
+
+def test_a_file_is_sent_once_at_a_time_and_again_after_an_error(app: Application) -> None:
+    path = upload_path(app)
+
+    async def main() -> None:
+        arrived, left = asyncio.Event(), asyncio.Event()
+        messages = [{"type": "http.request", "body": b"<tmx", "more_body": True}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if messages:
+                return messages.pop()
+            arrived.set()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(_message: MutableMapping[str, Any]) -> None:
+            pass
+
+        scope = app.scope("PUT", path, {"content-length": str(len(TMX))})
+        first = asyncio.create_task(app._application(scope, receive, send))
+        async with asyncio.timeout(30):
+            await arrived.wait()
+            second = await app._call("PUT", path, TMX.encode(), {})
+            assert second.status == 400
+            assert "is being sent" in message_of(second)
+            left.set()
+            await asyncio.wait([first])
+
+    app.run(main())
+    assert app.call("PUT", path, TMX.encode()).status == 200
+
+
+def test_the_urls_of_files_expire(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory_id = imported(app)["translation_memory_id"]
+    job = app.send("POST", f"{MEMORIES}/{memory_id}/export").json["job_id"]
+    result = app.send("GET", f"{MEMORIES}/jobs/{job}").json["results"][0]
+    upload = upload_path(app)
+    monkeypatch.setattr(deepl_memories, "_EXPIRY_S", 0.0)
+    for method, path in (
+        ("GET", f"{MEMORIES}/jobs/{job}"),
+        ("GET", path_of(result["download_url"])),
+        ("PUT", upload),
+    ):
+        assert app.call(method, path, b"").status == 404
