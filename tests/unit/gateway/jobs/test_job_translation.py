@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import ServerUnavailable, Translation
+from dragoman_documents.memory.pairs import Pair
 from dragoman_gateway.core.caller import ANONYMOUS
 from dragoman_gateway.core.errors import NotFound
 
@@ -174,3 +175,23 @@ async def test_a_portion_waits_for_the_server_while_the_next_is_translated() -> 
         await until(lambda: not server.failing)
         server.open(1, 2)
         assert (await office.result(job)).decode() == await translated(3)
+
+
+async def test_a_portion_waits_for_its_memory() -> None:
+    server, texts = Gates(), paragraphs(3)
+    async with opened(server=server) as office:
+        memories = office.jobs._translations._memories
+        memory = await memories.create(ANONYMOUS, "a", ("en", "de"))
+        parts = [[Pair(texts[-1], "Gespeichert.")], []]
+        await memories.add(ANONYMOUS, memory.id, lambda: asyncio.sleep(0, parts.pop(0)))
+        job = await office.submit(document(3), memory_id=memory.id)
+        await until(lambda: sorted(server.arrived) == [0, 1])
+        path = memories._path(memory.id)
+        content = path.read_bytes()
+        path.write_bytes(b"damaged")
+        server.open(0, 1, 2)
+        await until(lambda: done_portions(office, job.id) == 2)
+        path.write_bytes(content)
+        result = (await office.result(job)).decode()
+        assert result == "\n\n".join([*[await wanted(text) for text in texts[:-1]], "Gespeichert."])
+        await memories.close()
