@@ -191,6 +191,7 @@ async def test_a_portion_waits_for_its_memory() -> None:
         path.write_bytes(b"damaged")
         server.open(0, 1, 2)
         await until(lambda: done_portions(office, job.id) == 2)
+        await settled()
         path.write_bytes(content)
         result = (await office.result(job)).decode()
         assert result == "\n\n".join([*[await wanted(text) for text in texts[:-1]], "Gespeichert."])
