@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable, Translation
+from dragoman_documents.memory.pairs import Pair
 from dragoman_gateway.core import errors
 from dragoman_gateway.core.caller import ANONYMOUS, Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, Unavailable
@@ -426,3 +427,20 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the conditions have no event
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("de", "en")])
+async def test_texts_that_a_memory_lacks_are_translated_in_its_direction(
+    languages: tuple[str, str],
+) -> None:
+    server, of = served()
+    memory = await of._memories.create(ANONYMOUS, "a", languages)
+    parts = [[Pair("Stored.", "Gespeichert.")], []]
+    await of._memories.add(ANONYMOUS, memory.id, lambda: asyncio.sleep(0, parts.pop(0)))
+    for named in ({}, dict(zip(("source_language", "target_language"), languages, strict=True))):
+        options = {**named, "memory_id": memory.id}
+        stored, _ = await of.translate_admitted(ANONYMOUS, ["Stored.", "Missing."], options)
+        sent = asked_of(server).options
+        assert stored.text == "Gespeichert."
+        assert (sent["source_language"], sent["target_language"]) == languages
+    await of._memories.close()

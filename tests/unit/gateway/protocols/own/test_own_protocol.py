@@ -496,9 +496,6 @@ def test_translation_memories_are_stored_and_used(app: Application) -> None:
         body = {**text, **source, "target_language": "de"}
         translations = ask(app, "POST", "/translate", body).json["translations"]
         assert [one["text"] for one in translations] == ["Moin.", "<GOOD NIGHT.>"]
-    assert ask(app, "POST", "/translate", {**text, "text": "Sleep well."}).status == 200
-    inputs = app.requests[-1].inputs
-    assert (inputs["source_language"], inputs["target_language"]) == (["en"], ["de"])
     refused = ask(app, "POST", "/translate", {**text, "target_language": "en"})
     assert error_of(refused)[0] == 400
     refused = ask(app, "POST", "/translate", {**text, "return_confidence": True})
