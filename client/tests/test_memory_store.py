@@ -106,6 +106,32 @@ def test_a_second_import_replaces_translations(memory: Memory) -> None:
     assert [pair.target for _, pair in memory.pairs()] == ["second", "second"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pair_stored_last_wins_and_its_text_stays_similar(memory: Memory, seed: int) -> None:
+    """Also if it replaces the first one of several with the same text."""
+    chance = random.Random(seed)
+    last: dict[str, str] = {}
+    behind: dict[tuple[str, str], str] = {}
+    for number in range(60):
+        names = chance.choices(["open a file", "close the door", "read this book"], k=3)
+        pairs = [Pair(name, f"t{number} {place}") for place, name in enumerate(names)]
+        memory.add(pairs)
+        last |= {pair.source: pair.target for pair in pairs}
+        before = zip(names, pairs[1:], strict=False)
+        behind |= {(name, pair.source): pair.target for name, pair in before}
+        for text, target in last.items():
+            (match,) = memory.similar(f"{text}s")
+            assert (match.pair.source, match.pair.target) == (text, target)
+            equal = memory.exact(text)
+            assert equal is not None
+            assert equal.pair.target == target
+        for (name, text), target in behind.items():
+            match_behind = memory.exact(text, before=name, after="otherwise")
+            assert match_behind is not None
+            assert match_behind.pair.target == target
+    assert [pair.target for _, pair in memory.pairs()][-3:] == [pair.target for pair in pairs]
+
+
 def test_an_import_above_the_limit_changes_nothing(memory: Memory) -> None:
     """All of a file is added, or nothing."""
     memory.add([Pair("One text.", "Ein Text.")])

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -58,6 +58,7 @@ _TABLES: Final = (
     )""",
     "CREATE UNIQUE INDEX segments_in_context ON segments (key, before, after)",
     "CREATE INDEX segments_by_key ON segments (key)",
+    "CREATE INDEX segments_behind ON segments (key, before)",
     """CREATE VIRTUAL TABLE grams USING fts5 (
         source, content = '', columnsize = 0, detail = 'none',
         tokenize = 'ascii'
@@ -69,7 +70,8 @@ _TABLES: Final = (
 _TOTAL: Final = "SELECT count(*) FROM segments"
 _EQUAL: Final = "SELECT id, source, target, codes FROM segments WHERE key = ?"
 _BETWEEN: Final = f"{_EQUAL} AND before = ? AND after = ?"
-_BEHIND: Final = f"{_EQUAL} AND before = ? LIMIT 1"
+_BEHIND: Final = f"{_EQUAL} AND before = ? ORDER BY id DESC LIMIT 1"
+_FIRST: Final = "SELECT id, source FROM segments WHERE key = ? ORDER BY id LIMIT 1"
 _LAST: Final = f"{_EQUAL} ORDER BY id DESC LIMIT 1"
 _FOLLOWING: Final = (
     "SELECT id, source, target, codes FROM segments WHERE id > ? ORDER BY id LIMIT ?"
@@ -121,18 +123,21 @@ class Memory:
         Raises:
             OSError: the file exists or cannot be written.
         """
-        if path is not None:
-            path.touch(0o600, exist_ok=False)
-        memory = cls(_connected(path))
-        if is_shared:
-            memory._connection.execute("PRAGMA journal_mode = WAL")
-        with memory._transaction() as connection:
-            for statement in _TABLES:
-                connection.execute(statement)
-            facts = zip(("source_language", "target_language"), languages, strict=True)
-            connection.executemany("INSERT INTO facts VALUES (?, ?)", facts)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        with ExitStack() as undo:
+            if path is not None:
+                path.touch(0o600, exist_ok=False)
+                undo.callback(path.unlink, missing_ok=True)
+            memory = cls(_connected(path))
+            if is_shared:
+                memory._connection.execute("PRAGMA journal_mode = WAL")
+            with memory._transaction() as connection:
+                for statement in _TABLES:
+                    connection.execute(statement)
+                facts = zip(("source_language", "target_language"), languages, strict=True)
+                connection.executemany("INSERT INTO facts VALUES (?, ?)", facts)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            undo.pop_all()
         return memory
 
     @classmethod
@@ -194,7 +199,7 @@ class Memory:
     ) -> int:
         """Add pairs in the order of their document; all of them, or none if an error is raised.
 
-        A pair replaces one with the same text, codes and neighbours.
+        A pair replaces one with the same text, codes and neighbours, and is then the last one.
 
         Args:
             pairs: the pairs; those with an empty or a very long text are left out.
@@ -374,18 +379,31 @@ def _rows_of(pairs: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
 
 
 def _insert(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
-    known = connection.execute("SELECT 1 FROM segments WHERE key = ? LIMIT 1", row[:1]).fetchone()
-    added = connection.execute(
+    """Add a row as the last one; of the rows with its key the first one is in the index."""
+    key, before, after = row[:3]
+    indexed = connection.execute(_FIRST, (key,)).fetchone()
+    # Not updated: the number of a pair says which one was stored last.
+    connection.execute(
+        "DELETE FROM segments WHERE key = ? AND before = ? AND after = ?", (key, before, after)
+    )
+    connection.execute(
         "INSERT INTO segments (key, before, after, source, target, codes) "
-        "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key, before, after) DO UPDATE SET "
-        "source = excluded.source, target = excluded.target, codes = excluded.codes",
+        "VALUES (?, ?, ?, ?, ?, ?)",
         row,
     )
-    if known is None:
+    first = connection.execute(_FIRST, (key,)).fetchone()
+    if first == indexed:
+        return
+    if indexed is not None:
         connection.execute(
-            "INSERT INTO grams (rowid, source) VALUES (?, ?)",
-            (added.lastrowid, " ".join(_grams(row[3]))),
+            "INSERT INTO grams (grams, rowid, source) VALUES ('delete', ?, ?)", _entry(*indexed)
         )
+    connection.execute("INSERT INTO grams (rowid, source) VALUES (?, ?)", _entry(*first))
+
+
+def _entry(number: int, source: str) -> tuple[int, str]:
+    """Returns the number and the content of an entry of the index."""
+    return number, " ".join(_grams(source))
 
 
 def _grams(text: str) -> list[str]:
