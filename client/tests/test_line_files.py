@@ -10,7 +10,7 @@ import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from dragoman_client import (
@@ -249,6 +249,21 @@ def test_invalid_lines_are_reported_before_a_request(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+@pytest.mark.parametrize("form", ["html", None])
+def test_a_source_is_never_the_output(tmp_path: Path, form: Literal["html"] | None) -> None:
+    """Nor one of the files beside it."""
+    for name in ("x", "x.partial", "x.partial.json"):
+        source = tmp_path / name
+        source.write_text("a\n")
+        with (
+            Translator(transport=FakeTransport()) as translator,
+            pytest.raises(ValueError, match="is both the input and the output"),
+        ):
+            translator.translate_file(source, tmp_path / "x", form=form, force=True)
+        assert source.read_text() == "a\n"
+        source.unlink()
+
+
 def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
     """A pipe can be read only once, input and output must differ, and a folder is not a file."""
     source, pipe = tmp_path / "source", tmp_path / "pipe"
@@ -257,14 +272,6 @@ def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
     with Translator(transport=FakeTransport()) as translator:
         with pytest.raises(ValueError, match="the input is read twice"):
             translator.translate_file(pipe, tmp_path / "target")
-        for target in (source, tmp_path / "source.partial"):
-            wrong = source if target == source else tmp_path / "x.partial"
-            wrong.write_text("a\n")
-            with pytest.raises(ValueError, match="is both the input and the output"):
-                translator.translate_file(
-                    wrong, wrong.with_name(wrong.name.removesuffix(".partial"))
-                )
-            assert wrong.read_text() == "a\n"
         with pytest.raises(IsADirectoryError):
             translator.translate_file(source, tmp_path)
 
@@ -304,6 +311,27 @@ def test_two_runs_cannot_write_the_same_file(tmp_path: Path) -> None:
     with Translator(transport=FakeTransport()) as translator:
         translator.translate_file(source, target, tell=second)
     assert len(target.read_text().splitlines()) == 10
+
+
+def test_two_runs_cannot_write_the_same_document(tmp_path: Path) -> None:
+    """Not even if both may replace it; the first one's output stays whole."""
+    source, target = tmp_path / "a.html", tmp_path / "b.html"
+    source.write_text("<p>One.</p>")
+    refused = []
+
+    def second(progress: FileProgress) -> None:
+        with (
+            Translator(transport=FakeTransport()) as other,
+            pytest.raises(ValueError, match="another run is writing it"),
+        ):
+            other.translate_file(source, target, form="html", force=True)
+        refused.append(progress)
+
+    with Translator(transport=FakeTransport()) as translator:
+        translator.translate_file(source, target, form="html", force=True, tell=second)
+    assert refused
+    assert target.read_text() == "<p>&lt;ONE.&gt;</p>"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
 
 
 def test_a_refused_object_is_marked(tmp_path: Path) -> None:

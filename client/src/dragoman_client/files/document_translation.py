@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 from collections import Counter
@@ -24,6 +23,7 @@ from dragoman_client.files.compressed_files import HEAD_BYTES
 from dragoman_client.files.file_formats import Reader, check_archive, check_text
 from dragoman_client.files.file_report import FileReport
 from dragoman_client.files.isolation import isolate
+from dragoman_client.files.partial_output import check_absent, lock, partial_path
 from dragoman_client.transports.blocking import run_each
 from dragoman_client.transports.pools import ThreadPool, in_order
 
@@ -271,21 +271,20 @@ def translate_document(
     Raises:
         FileExistsError: the target exists.
         OSError: a file cannot be read or written.
-        ValueError: the source does not have the format.
+        ValueError: the source does not have the format, or another run is writing the target.
     """
-    if target.exists():
-        if target.samefile(source):
-            raise ValueError(f"{source}: is both the input and the output")
-        if not force:
-            message = "exists, give force=True to replace it"
-            raise FileExistsError(errno.EEXIST, message, str(target))
+    path = partial_path(source, target)
+    if not force:
+        check_absent(target)
     number = 0
     with source.open("rb") as file:
         for part in parts_of(open_reader(), file, str(source)):
             number += len(Excerpt.of([part]).segments)
-    path, reader = target.with_name(target.name + ".partial"), open_reader()
-    try:
-        with source.open("rb") as file, path.open("wb") as output:
+    reader = open_reader()
+    with source.open("rb") as file, path.open("ab") as output:
+        lock(output, path)
+        try:
+            output.truncate(0)
             contents = translate_parts(
                 parts_of(reader, file, str(source)),
                 translate,
@@ -298,10 +297,12 @@ def translate_document(
                 output.write(content)
             output.flush()
             os.fsync(output.fileno())
-        os.replace(path, target)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+            if not force:
+                check_absent(target)
+            os.replace(path, target)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
     report.warnings += reader.warnings
     for message in reader.warnings:
         _LOG.warning("%s: %s", source, message)

@@ -32,6 +32,7 @@ from dragoman_client.files.file_formats import check_not_binary
 from dragoman_client.files.file_report import FileReport
 from dragoman_client.files.line_formats import LineFormat
 from dragoman_client.files.line_translation import Line, Refuse, TextTranslator, translate_lines
+from dragoman_client.files.partial_output import check_absent, lock, partial_path
 
 _CHUNK_BYTES = 1 << 20
 
@@ -190,24 +191,6 @@ def _digest(source: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _check_absent(target: Path) -> None:
-    if target.exists():
-        message = "exists, give force=True to replace it"
-        raise FileExistsError(errno.EEXIST, message, str(target))
-
-
-def _lock(file: BinaryIO, path: Path) -> None:
-    """Lock the file against other runs until it is closed."""
-    try:
-        import fcntl
-    except ImportError:
-        return  # Windows does not have it
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(f"{path}: another run is writing it") from None
-
-
 class _PartialFile:
     """The incomplete output, locked against other runs.
 
@@ -256,20 +239,15 @@ class _PartialFile:
             ValueError: the partial file belongs to another translation, or another run is writing
                 it.
         """
-        path = target.with_name(target.name + ".partial")
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
-        for taken in (target, path, path.with_name(path.name + ".json")):
-            if taken.exists() and taken.samefile(source):
-                raise ValueError(f"{source}: is both the input and the output")
+        path = partial_path(source, target)
         begun = path.exists() and path.stat().st_size > 0
         if begun and not (resume or force):
             message = "exists, give resume=True to continue it or force=True to replace it"
             raise FileExistsError(errno.EEXIST, message, str(path))
         if not (begun or force):
-            _check_absent(target)
+            check_absent(target)
         with path.open("ab") as file:
-            _lock(file, path)
+            lock(file, path)
             output = cls(path, target, file, by_line)
             if force:
                 file.truncate(0)
@@ -314,7 +292,7 @@ class _PartialFile:
             FileExistsError: another file has appeared under that name.
         """
         if not self._replaces:
-            _check_absent(self._target)
+            check_absent(self._target)
         os.fsync(self._file.fileno())
         os.replace(self.path, self._target)
         self._note.unlink(missing_ok=True)
@@ -331,7 +309,7 @@ class _PartialFile:
             )
         self.refused, self._replaces = note.get("refused", 0), note.get("replaces", False)
         if not self._replaces:
-            _check_absent(self._target)
+            check_absent(self._target)
         if not self._by_line:
             self._written, self._written_bytes = note["written"]
             if self.path.stat().st_size < self._written_bytes:
