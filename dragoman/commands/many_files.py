@@ -59,8 +59,8 @@ def pairs_of(
     Hidden files and folders, links to folders, and the output itself are left out.
 
     Raises:
-        UsageError: there is no folder for the output, two files have the same output, or an output
-            exists and may be neither replaced nor skipped.
+        UsageError: there is no folder for the output, two files have the same output, an output is
+            also an input, or an output exists and may be neither replaced nor skipped.
     """
     if output is None:
         raise UsageError("--output: name a folder for the translations of several files")
@@ -73,10 +73,14 @@ def pairs_of(
         for pair in _pairs(path, output):
             other = pairs.setdefault(pair.target, pair)
             if other.source != pair.source:
-                sources = f"{other.source} and {pair.source}"
-                raise UsageError(f"{sources} have the same output, {pair.target}")
-            if pair.target.exists() and not (resume or force):
-                raise exists(pair.target, resumable=True)
+                both = f"{other.source} and {pair.source}"
+                raise UsageError(f"{both} have the same output, {pair.target}")
+    sources = {pair.source.resolve() for pair in pairs.values()}
+    for target in pairs:
+        if target.resolve() in sources:
+            raise UsageError(f"{target} is both an input and an output")
+        if target.exists() and not (resume or force):
+            raise exists(target, resumable=True)
     return list(pairs.values())
 
 

@@ -85,6 +85,19 @@ def test_the_output_within_the_input_is_not_translated(run: Run, folder: Path) -
 
 
 @pytest.mark.usefixtures("transport")
+@pytest.mark.parametrize("more", ["--force", "--resume"])
+def test_an_output_that_is_another_input_is_refused(run: Run, folder: Path, more: str) -> None:
+    write(folder, {"sub/a.md": "Another.\n", "sub/sub/a.md": "A third one.\n"})
+    before = read(folder)
+    with pytest.raises(UsageError, match=r"a\.md is both an input and an output"):
+        run("--input", str(folder / "sub"), "--output", str(folder), more)
+    files = (str(folder / "a.md"), str(folder / "sub" / "b.txt"))
+    with pytest.raises(UsageError, match=r"b\.txt is both an input and an output"):
+        run("--input", *files, "--output", str(folder / "sub"), more)
+    assert read(folder) == before
+
+
+@pytest.mark.usefixtures("transport")
 def test_files_and_folders_may_be_named_together(run: Run, folder: Path) -> None:
     out = folder.parent / "out"
     files = (str(folder / "sub"), str(folder / "a.md"))
