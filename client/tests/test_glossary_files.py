@@ -108,6 +108,7 @@ def test_terms_of_tbx_are_read_in_the_languages_asked_for(
     french = {"tea": "thé", "milk & sugar": "lait et sucre"}
     assert read_glossary(file, languages=("en-US", "de")) == german
     assert read_glossary(file, languages=(None, "de")) == german
+    assert read_glossary(file, languages=("auto", "de")) == german
     assert read_glossary(file) == french
     assert read_glossary(file, languages=("de", "en")) == {
         "Tee": "tea",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from dragoman_documents.core.languages import is_same_language
+from dragoman_documents.core.languages import is_same_language, names_language
 from dragoman_documents.xml.xml_tokens import XmlTokens
 
 from dragoman_client.core.access import FilePath
@@ -180,7 +180,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _tbx_terms(content: str | bytes, languages: Languages) -> dict[str, str]:
-    source, target = languages
+    source, target = (tag if names_language(tag) else None for tag in languages)
     translations: dict[str, str] = {}
     for concept in _tbx_concepts(content):
         source = source or next(iter(concept))
