@@ -152,8 +152,38 @@ def test_only_reviewed_translations_of_xliff_are_read() -> None:
     ]
     for state in ("state='initial'", "state='translated' subState='dragoman:machine-translation'"):
         assert _pairs(_XLIFF_2.format(segment.format(state))) == []
-    with pytest.raises(ValueError, match="its translations are in 'de'"):
+    with pytest.raises(ValueError, match="its translations are from en to de, not from en to fr"):
         _pairs(_XLIFF_1.format(units[0]), "en", "fr")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        _XLIFF_1.format("<trans-unit><source>Tea</source><target>Tee</target></trans-unit>"),
+        _XLIFF_2.format("<segment><source>Tea</source><target>Tee</target></segment>"),
+        '<TS language="de" sourcelanguage="en"><context><message><source>Tea</source>'
+        "<translation>Tee</translation></message></context></TS>",
+        'msgid ""\nmsgstr ""\n"Language: de\\n"\n\nmsgid "Tea"\nmsgstr "Tee"\n',
+    ],
+    ids=["xliff 1", "xliff 2", "qt", "po"],
+)
+def test_the_languages_that_a_file_declares(content: str) -> None:
+    """They are taken unless others are given, which must be the same; PO has no source."""
+    is_po = content.startswith("msgid")
+    file = PairFile(io.BytesIO(content.encode()), None, None)
+    assert list(file.pairs) == [Pair("Tea", "Tee")]
+    assert file.languages == ("und" if is_po else "en", "de")
+    assert len(_pairs(content, "en-GB", "de_AT")) == 1
+    for source, target in (("en", "fr"), *(() if is_po else (("pl", "de"),))):
+        with pytest.raises(ValueError, match="its translations are"):
+            _pairs(content, source, target)
+
+
+def test_other_scripts_are_other_languages() -> None:
+    """If both tags name one."""
+    content = _TMX.format(_unit("Tea", "茶", ("en", "zh-Hant-TW")))
+    for target, number in (("zh-Hans", 0), ("zh_hant", 1), ("zh-TW", 1), ("zh", 1)):
+        assert len(_pairs(content, "en", target)) == number
 
 
 def test_qt_and_po() -> None:

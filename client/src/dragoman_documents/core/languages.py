@@ -12,6 +12,17 @@ def is_same_language(tag: str, other: str) -> bool:
     return bool(first) and first == second
 
 
+def is_compatible(tag: str, other: str) -> bool:
+    """Whether two tags name the same language, and no different scripts, such as zh-Hant."""
+    first, second = (_script(code) for code in (tag, other))
+    return is_same_language(tag, other) and (not (first and second) or first == second)
+
+
+def _script(tag: str) -> str:
+    parts = tag.replace("_", "-").lower().split("-")
+    return next((part for part in parts[1:] if len(part) == 4 and part.isalpha()), "")
+
+
 def names_language(tag: str | None) -> bool:
     """Whether a tag names a single, known language."""
     return bool(tag) and str(tag).lower() not in _NO_LANGUAGE

@@ -19,6 +19,7 @@ from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
 
 _CHARSET = re.compile(rb"\bcharset=([\w.:-]{1,40})")
 _HEADER_BYTES: Final = 1 << 13
+_LANGUAGE = re.compile(rb'(?:"|\\n)Language: *([A-Za-z]{2,3}(?:[_-]\w{1,8}){0,4})[^\w-]')
 _PLURALS = re.compile(r"\bnplurals *= *([1-6])")
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _STRING = re.compile(
@@ -153,6 +154,16 @@ class PoReader(TextReader):
         if len(keywords) == 1:
             return [(plural, keywords)]
         return [(message, keywords[:1]), (plural, keywords[1:])]
+
+
+def po_language(begin: bytes) -> str:
+    """Returns the language of the translations that a header declares; empty: none.
+
+    Args:
+        begin: the first bytes of a file.
+    """
+    declared = _LANGUAGE.search(begin, 0, _HEADER_BYTES)
+    return declared[1].decode("ascii") if declared else ""
 
 
 def po_pairs(begin: bytes, file: BinaryIO) -> Iterator[tuple[str, str]]:

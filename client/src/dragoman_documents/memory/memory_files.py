@@ -59,8 +59,10 @@ def add_file(
         pairs = PairFile(file, source, target)
         try:
             first = next(pairs.pairs, None)
-            if first is None or not all(map(names_language, pairs.languages)):
+            if first is None:
                 raise ValueError("has no translations in these languages")
+            if not all(map(names_language, pairs.languages)):
+                raise ValueError("does not name its languages: give both")
             memory = open_for(pairs.languages)
             return memory, memory.add(chain((first,), pairs.pairs))
         except ValueError as error:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import OPTIONS, Translation
 
-from dragoman_documents.core.languages import is_same_language, names_language
+from dragoman_documents.core.languages import is_compatible, names_language
 from dragoman_documents.memory.memory_store import Memory
 from dragoman_documents.memory.pairs import Pair
 
@@ -36,7 +36,7 @@ def check_use(options: Mapping[str, Any], languages: tuple[str, str], name: str)
             raise ValueError(f"{name}: not with {option}, which a stored translation does not have")
     for option, language in zip(("source_language", "target_language"), languages, strict=True):
         given = options.get(option)
-        if names_language(given) and not is_same_language(str(given), language):
+        if names_language(given) and not is_compatible(str(given), language):
             direction = " to ".join(languages)
             raise ValueError(f"{name}: the memory is from {direction}, but {option} is {given!r}")
 

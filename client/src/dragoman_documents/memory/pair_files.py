@@ -11,8 +11,9 @@ from xml.sax.saxutils import escape, quoteattr
 from dragoman_options.markup import Code, Span
 
 from dragoman_documents.core.gaps import BREAK
+from dragoman_documents.core.languages import is_compatible, names_language
 from dragoman_documents.core.segments import fitted
-from dragoman_documents.localisation.po_reader import po_pairs
+from dragoman_documents.localisation.po_reader import po_language, po_pairs
 from dragoman_documents.memory.pairs import Pair
 from dragoman_documents.memory.unit_pairs import ANY, UnitPairs
 from dragoman_documents.xml.bilingual import form_of
@@ -46,8 +47,9 @@ class PairFile:
 
         Args:
             file: the file.
-            source: source language; None: the one that TMX declares.
-            target: target language; None: that of the first translation in TMX.
+            source: source language; None: the one that the file declares; PO does not.
+            target: target language; None: the one that the file declares, or that of the first
+                translation in TMX.
         """
         self._languages = source or ANY, target or ANY
         self._units: UnitPairs | None = None
@@ -66,6 +68,7 @@ class PairFile:
     def _read(self, file: BinaryIO) -> Iterator[Pair]:
         begin = file.read(_CHUNK_BYTES)
         if not _is_xml(begin):
+            self._choose_target(po_language(begin))
             for source, target in po_pairs(begin, file):
                 yield Pair(source, target)
             return
@@ -75,6 +78,13 @@ class PairFile:
         yield from self._pairs_of(tokens.close(), tokens.encoding)
         if self._units is not None:
             self._units.finish()
+
+    def _choose_target(self, declared: str) -> None:
+        source, target = self._languages
+        if declared and not names_language(target):
+            self._languages = source, declared
+        elif declared and not is_compatible(declared, target):
+            raise ValueError(f"its translations are in {declared!r}, not {target!r}")
 
     def _pairs_of(self, tokens: list[XmlToken], encoding: str) -> list[Pair]:
         for token in tokens:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from dragoman_documents.core.languages import is_same_language, names_language
+from dragoman_documents.core.languages import is_compatible, is_same_language, names_language
 from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.memory.pairs import Pair, pair_of
 from dragoman_documents.xml.bilingual import (
@@ -18,6 +18,7 @@ from dragoman_documents.xml.bilingual import (
     local,
 )
 from dragoman_documents.xml.outline import Item
+from dragoman_documents.xml.xml_tokens import XmlToken
 
 ANY = "und"
 """Stands for a language that is not known."""
@@ -27,7 +28,8 @@ class UnitPairs(UnitReader):
     """Reads the translations of a file instead of adding some.
 
     Attributes:
-        languages: source and target language; of TMX those of the first unit, unless given.
+        languages: source and target language; unless given those that the file declares, of TMX
+            those of the first unit.
         skipped: number of units without a translation that can be used.
     """
 
@@ -37,7 +39,7 @@ class UnitPairs(UnitReader):
         Args:
             form: format of the file.
             encoding: its encoding.
-            languages: source and target language; "und": that of the first unit of TMX.
+            languages: source and target language; "und": that of the file.
         """
         roles = dict(form.profile.roles)
         if form is not TMX:
@@ -54,6 +56,37 @@ class UnitPairs(UnitReader):
         pairs, self._pairs = self._pairs, []
         self.take()
         return pairs
+
+    def with_language(self, token: XmlToken, name: str) -> bytes:
+        """Read the languages that the file declares; units in other ones are left out."""
+        element, attribute = self._form.language
+        if self._is_tmx or token.kind != "start" or name != element:
+            return token.raw
+        declared = [
+            token.attributes.get(named, "") for named in (self._form.source_language, attribute)
+        ]
+        source, target = (
+            theirs if names_language(theirs) and not names_language(ours) else ours
+            for ours, theirs in zip(self.languages, declared, strict=True)
+        )
+        self.languages = source, target
+        self._is_wanted = all(
+            is_compatible(theirs, ours) or not names_language(theirs)
+            for ours, theirs in zip(self.languages, declared, strict=True)
+        )
+        self._languages[_direction(declared)] = self._is_wanted
+        return token.raw
+
+    def finish(self) -> list[Raw | Segment]:
+        """See `UnitReader`.
+
+        Raises:
+            ValueError: no translations of the file are in these languages.
+        """
+        if self._languages and not any(self._languages.values()):
+            several = " and ".join(self._languages)
+            raise ValueError(f"its translations are {several}, not {_direction(self.languages)}")
+        return self.take()
 
     def written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
         """Keep the pairs of a unit; nothing is written."""
@@ -121,4 +154,8 @@ def _best(variants: dict[str, tuple[int, int]], language: str) -> str | None:
     """Returns the variant of a language: the same tag, or else the first with this language."""
     if language in variants:
         return language
-    return next((name for name in variants if is_same_language(name, language)), None)
+    return next((name for name in variants if is_compatible(name, language)), None)
+
+
+def _direction(languages: Sequence[str]) -> str:
+    return f"from {languages[0] or ANY} to {languages[1] or ANY}"

@@ -63,6 +63,7 @@ class UnitForm:
     sources: tuple[str, ...]
     target: str
     language: tuple[str, str]
+    source_language: str = ""
     slots: str = ""
     replaced: Mapping[str, frozenset[str]] = field(default_factory=dict)
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -96,6 +97,7 @@ XLIFF_1 = UnitForm(
     sources=("seg-source", "source"),
     target="target",
     language=("file", "target-language"),
+    source_language="source-language",
     replaced={"state": frozenset({"new", "needs-translation"})},
     closed={"approved": frozenset({"yes"}), "state": frozenset({"final", "signed-off"})},
     target_attributes={"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
@@ -122,6 +124,7 @@ XLIFF_2 = UnitForm(
     sources=("source",),
     target="target",
     language=("xliff", "trgLang"),
+    source_language="srcLang",
     replaced={"state": frozenset({"initial"})},
     closed={"state": frozenset({"reviewed", "final"})},
     unit_attributes={"state": "translated", "subState": "dragoman:machine-translation"},
@@ -139,6 +142,7 @@ QT = UnitForm(
     sources=("source",),
     target="translation",
     language=("TS", "language"),
+    source_language="sourcelanguage",
     slots="numerusform",
     closed={"type": frozenset({"vanished", "obsolete"})},
     target_attributes={"type": "unfinished"},
@@ -243,7 +247,7 @@ class UnitReader:
             elif name == "header":
                 self._source_language = token.attributes.get("srclang", "")
         if not self._depth:
-            self._out.append(Raw(self._with_language(token, name)))
+            self._out.append(Raw(self.with_language(token, name)))
             return
         self._unit.append(item)
         self._unit_bytes += len(token.raw)
@@ -274,7 +278,8 @@ class UnitReader:
             )
         return self.take()
 
-    def _with_language(self, token: XmlToken, name: str) -> bytes:
+    def with_language(self, token: XmlToken, name: str) -> bytes:
+        """Returns a token outside of units, with the target language if it lacks one."""
         element, attribute = self._form.language
         if token.kind != "start" or name != element:
             return token.raw
