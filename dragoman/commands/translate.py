@@ -24,7 +24,7 @@ from dragoman.commands.file_reports import FileReports
 from dragoman.commands.folders import configure_force
 from dragoman.commands.line_progress import Show, line_progress
 from dragoman.commands.many_files import FilePair, ManyFiles, UnknownFormat, are_many, pairs_of
-from dragoman.commands.memory import open_memory_of
+from dragoman.commands.memory import memory_errors, open_memory_of
 from dragoman.commands.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.replacement import exists
@@ -149,7 +149,8 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(form, Document):
             options = form.with_sentences(options)
         memory = open_memory_of(arguments.memory, options) if arguments.memory else None
-        translator = open_translator(arguments, arguments.retries, memory)
+        with memory_errors(arguments.memory):
+            translator = open_translator(arguments, arguments.retries, memory)
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     if arguments.batch_size < 1:
@@ -164,7 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
         pairs = pairs_of(inputs, output, resume=resume, force=arguments.force)
         work = ManyFiles(pairs, translate, resume=resume, quiet=arguments.quiet)
     try:
-        with translator, _reports(arguments) as reports:
+        with memory_errors(arguments.memory), translator, _reports(arguments) as reports:
             work.run(reports)
     except TranslationError as error:
         raise server_error(arguments.url, error, work.after, work.fix) from error

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +79,78 @@ def test_other_languages_of_a_file(tmp_path: Path, tmx: Path) -> None:
     with Memory.open(memory) as opened:
         assert opened.languages == ("fr", "en")
         assert opened.exact("non") is not None
+
+
+def test_other_languages_than_those_of_the_memory_are_refused(
+    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Given by a flag, or declared by a file; nothing is added."""
+    memory, po = tmp_path / "memory.sqlite", tmp_path / "a.po"
+    po.write_text('msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "Tea"\nmsgstr "Thé"\n')
+    assert main(["memory", "import", str(memory), str(tmx)]) == 0
+    for words in (
+        [str(tmx), "--target-language", "fr"],
+        [str(tmx), "--source-language", "pl"],
+        [str(po)],
+    ):
+        capsys.readouterr()
+        assert main(["memory", "import", str(memory), *words]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "fr" in line or "pl" in line
+    assert main(["memory", "import", str(memory), str(tmx), "--source-language", "auto"]) == 0
+    with Memory.open(memory) as opened:
+        assert len(opened) == 2
+
+
+def test_a_memory_that_another_import_makes_meanwhile_stays(
+    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other one makes it while this one reads its file, which is a pipe here."""
+    memory, pipe = tmp_path / "memory.sqlite", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ends: list[int] = []
+    importing = threading.Thread(
+        target=lambda: ends.append(main(["memory", "import", str(memory), str(pipe)]))
+    )
+    importing.start()
+    with pipe.open("wb") as file:  # waits until it is read
+        Memory.create(memory, ("en", "de")).close()
+        file.write(tmx.read_bytes())
+    importing.join()
+    assert ends == [2]
+    assert "exists" in capsys.readouterr().err
+    Memory.open(memory).close()
+
+
+def test_a_damaged_memory_is_an_error_in_one_line(
+    tmp_path: Path, tmx: Path, transport: FakeTransport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = tmp_path / "memory.sqlite"
+    assert main(["memory", "import", str(memory), str(tmx)]) == 0
+    content = memory.read_bytes()
+    memory.write_bytes(content[:100] + b"x" * (len(content) - 100))
+    capsys.readouterr()
+    for words in (
+        ["memory", "export", str(memory)],
+        ["memory", "import", str(memory), str(tmx)],
+        ["memory", "search", str(memory), "Good night."],
+        ["translate", "Good night.", "--memory", str(memory), "--target-language", "de"],
+    ):
+        assert main(words) in (1, 2)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert str(memory) in line
+    assert not transport.requests
+
+
+def test_an_export_whose_reader_ends_is_quiet(tmp_path: Path, tmx: Path) -> None:
+    memory = tmp_path / "memory.sqlite"
+    assert main(["memory", "import", str(memory), str(tmx)]) == 0
+    words = [sys.executable, "-m", "dragoman", "memory", "export", str(memory)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as output:
+        done = subprocess.run(words, stdout=output, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 @pytest.mark.parametrize(
