@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -59,6 +59,8 @@ _TABLES: Final = (
     "CREATE UNIQUE INDEX segments_in_context ON segments (key, before, after)",
     "CREATE INDEX segments_by_key ON segments (key)",
     "CREATE INDEX segments_behind ON segments (key, before)",
+    # An entry of `grams` stands for all segments with its key.
+    "CREATE TABLE entries (number INTEGER PRIMARY KEY, key INTEGER NOT NULL)",
     """CREATE VIRTUAL TABLE grams USING fts5 (
         source, content = '', columnsize = 0, detail = 'none',
         tokenize = 'ascii'
@@ -71,7 +73,6 @@ _TOTAL: Final = "SELECT count(*) FROM segments"
 _EQUAL: Final = "SELECT id, source, target, codes FROM segments WHERE key = ?"
 _BETWEEN: Final = f"{_EQUAL} AND before = ? AND after = ?"
 _BEHIND: Final = f"{_EQUAL} AND before = ? ORDER BY id DESC LIMIT 1"
-_FIRST: Final = "SELECT id, source FROM segments WHERE key = ? ORDER BY id LIMIT 1"
 _LAST: Final = f"{_EQUAL} ORDER BY id DESC LIMIT 1"
 _FOLLOWING: Final = (
     "SELECT id, source, target, codes FROM segments WHERE id > ? ORDER BY id LIMIT ?"
@@ -81,7 +82,9 @@ _COUNTS: Final = (
     "SELECT number, gram FROM gram_counts WHERE gram IN (SELECT value FROM json_each(?))"
 )
 _SHARING: Final = """SELECT id, source, target, codes FROM segments WHERE id IN (
-    SELECT doc FROM gram_entries WHERE term IN (SELECT value FROM json_each(?))
+    SELECT (SELECT max(id) FROM segments WHERE key = entries.key)
+    FROM gram_entries CROSS JOIN entries ON number = doc
+    WHERE term IN (SELECT value FROM json_each(?))
     GROUP BY doc ORDER BY count(*) DESC LIMIT ?
 )"""
 
@@ -286,8 +289,7 @@ class Memory:
                 matches[pair.source] = Match(pair, similarity)
         if equal is not None:
             matches[short] = equal
-        best = sorted(matches.values(), key=lambda match: -match.similarity)[:most]
-        return [self._with_last_target(match) for match in best]
+        return sorted(matches.values(), key=lambda match: -match.similarity)[:most]
 
     def pairs(self, after: int = 0, most: int | None = None) -> Iterator[tuple[int, Pair]]:
         """Yields the pairs, each with its number, in the order in which they were added.
@@ -306,13 +308,8 @@ class Memory:
                 return
             after, most = rows[-1][0], None if most is None else most - limit
 
-    def _with_last_target(self, match: Match) -> Match:
-        """Returns a match with the translation that was stored last: only one row is indexed."""
-        last = self.exact(match.pair.source, match.pair.codes)
-        return match if last is None else replace(match, pair=last.pair)
-
     def _candidates(self, text: str) -> list[Any]:
-        """Returns the rows of texts that share most of the rarest runs."""
+        """Returns the last rows of texts that share most of the rarest runs."""
         grams = self._rare_grams(_grams(text))
         return self._rows(_SHARING, (json.dumps(grams), _MOST_COMPARED)) if grams else []
 
@@ -379,31 +376,20 @@ def _rows_of(pairs: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
 
 
 def _insert(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
-    """Add a row as the last one; of the rows with its key the first one is in the index."""
-    key, before, after = row[:3]
-    indexed = connection.execute(_FIRST, (key,)).fetchone()
+    """Add a row as the last one."""
+    known = connection.execute("SELECT 1 FROM segments WHERE key = ? LIMIT 1", row[:1]).fetchone()
     # Not updated: the number of a pair says which one was stored last.
-    connection.execute(
-        "DELETE FROM segments WHERE key = ? AND before = ? AND after = ?", (key, before, after)
-    )
+    connection.execute("DELETE FROM segments WHERE key = ? AND before = ? AND after = ?", row[:3])
     connection.execute(
         "INSERT INTO segments (key, before, after, source, target, codes) "
         "VALUES (?, ?, ?, ?, ?, ?)",
         row,
     )
-    first = connection.execute(_FIRST, (key,)).fetchone()
-    if first == indexed:
-        return
-    if indexed is not None:
+    if known is None:
+        entry = connection.execute("INSERT INTO entries (key) VALUES (?)", row[:1]).lastrowid
         connection.execute(
-            "INSERT INTO grams (grams, rowid, source) VALUES ('delete', ?, ?)", _entry(*indexed)
+            "INSERT INTO grams (rowid, source) VALUES (?, ?)", (entry, " ".join(_grams(row[3])))
         )
-    connection.execute("INSERT INTO grams (rowid, source) VALUES (?, ?)", _entry(*first))
-
-
-def _entry(number: int, source: str) -> tuple[int, str]:
-    """Returns the number and the content of an entry of the index."""
-    return number, " ".join(_grams(source))
 
 
 def _grams(text: str) -> list[str]:
