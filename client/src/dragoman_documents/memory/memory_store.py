@@ -82,10 +82,10 @@ _COUNTS: Final = (
     "SELECT number, gram FROM gram_counts WHERE gram IN (SELECT value FROM json_each(?))"
 )
 _SHARING: Final = """SELECT id, source, target, codes FROM segments WHERE id IN (
-    SELECT (SELECT max(id) FROM segments WHERE key = entries.key)
-    FROM gram_entries CROSS JOIN entries ON number = doc
-    WHERE term IN (SELECT value FROM json_each(?))
-    GROUP BY doc ORDER BY count(*) DESC LIMIT ?
+    SELECT (SELECT max(id) FROM segments WHERE key = entries.key) FROM entries WHERE number IN (
+        SELECT doc FROM gram_entries WHERE term IN (SELECT value FROM json_each(?))
+        GROUP BY doc ORDER BY count(*) DESC LIMIT ?
+    )
 )"""
 
 
