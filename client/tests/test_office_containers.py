@@ -139,6 +139,14 @@ def test_any_damage_is_refused_or_kept(data: st.DataObject) -> None:
         assert zipfile.ZipFile(io.BytesIO(output)).namelist()
 
 
+def test_a_damaged_directory_is_refused_or_kept() -> None:
+    for position in range(len(TEXT) - 400, len(TEXT)):
+        document = TEXT[:position] + b"\1" + TEXT[position + 1 :]
+        with contextlib.suppress(ValueError):
+            output = translated(document, "docx", swapped)
+            assert zipfile.ZipFile(io.BytesIO(output)).namelist()
+
+
 def wide(files: dict[str, bytes]) -> bytes:
     """An archive whose members have sizes in extra fields, as those above 4 GB have."""
     file = io.BytesIO()

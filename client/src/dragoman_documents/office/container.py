@@ -179,6 +179,8 @@ class Container:
             head = self._bytes(position, _CENTRAL.size)
             _, *fields = _CENTRAL.unpack(head)
             rest = self._bytes(position + _CENTRAL.size, sum(fields[9:12]))
+            if rest[fields[9] :] != info.extra + info.comment:  # it ends after the directory
+                raise zipfile.BadZipFile("an entry of its directory is damaged")
             entries.append(_Entry(info, tuple(fields), rest))
             position += _CENTRAL.size + len(rest)
         return entries
