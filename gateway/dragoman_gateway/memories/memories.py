@@ -261,8 +261,8 @@ class Memories:
             return translations
         source = stored.source_language
         return [
-            one and replace(one, detected_language=source, detected_probability=1.0)
-            for one in translations
+            translation and replace(translation, detected_language=source, detected_probability=1.0)
+            for translation in translations
         ]
 
     async def _add(self, caller: Caller, stored: StoredMemory, read: ReadPairs) -> StoredMemory:

@@ -214,14 +214,14 @@ class Translations:
             others["markup"] = [markups[index] for index in missing]
         answers: Iterator[Translation] = iter(())
         if missing:
-            asked = [texts[index] for index in missing]
+            unknown = [texts[index] for index in missing]
             try:
-                answers = iter(await self._translate(caller, asked, others, store))
+                answers = iter(await self._translate(caller, unknown, others, store))
             except InvalidInput as error:
                 if error.text_index is None:
                     raise
                 raise InvalidInput(*Refusal.of(error).moved(missing[error.text_index])) from error
-        return [next(answers) if one is None else one for one in stored]
+        return [next(answers) if translation is None else translation for translation in stored]
 
     async def _translate(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
@@ -503,18 +503,18 @@ class Translations:
     ) -> list[Translation]:
         """Send units of one direction to the server, and store the answers in the cache."""
         source, target = units[0].languages
-        asked = {
+        of_request = {
             **options,
             "source_language": source,
             "target_language": target,
             "return_bundle": True,
         }
-        asked.pop("glossary", None)
+        of_request.pop("glossary", None)
         if terms := {term: tgt for unit in units for term, tgt in unit.terms.items()}:
-            asked["glossary"] = terms
-        if "prefix" in asked:
-            asked["prefix"] = [unit.prefix for unit in units]
-        translations = await self._ask([unit.text for unit in units], asked)
+            of_request["glossary"] = terms
+        if "prefix" in of_request:
+            of_request["prefix"] = [unit.prefix for unit in units]
+        translations = await self._ask([unit.text for unit in units], of_request)
         if keeps:
             bundles = {bundle["identity"] for bundle in info.bundles}
             for unit, translation in zip(units, translations, strict=True):

@@ -51,14 +51,14 @@ def stored_translations(
         texts: texts in the order of their document: the ones beside a text are its context.
         markups: markup of each text; empty: none.
     """
-    found: list[Translation | None] = []
+    translations: list[Translation | None] = []
     for index, text in enumerate(texts):
         codes = markups[index].codes if markups else ()
         before = texts[index - 1] if index else None
         after = texts[index + 1] if index + 1 < len(texts) else None
         match = memory.exact(text, codes, before, after)
-        found.append(None if match is None else _translation(text, match.pair))
-    return found
+        translations.append(None if match is None else _translation(text, match.pair))
+    return translations
 
 
 def _translation(text: str, pair: Pair) -> Translation:

@@ -80,8 +80,8 @@ def test_a_memory_is_imported_listed_read_exported_and_deleted(app: Application)
     rest = app.send("GET", f"{path}/segments?page_cursor={page['next_page_cursor']}").json
     assert [segment["targets"][0]["target_text"] for segment in rest["segments"]] == ["Teestunde"]
     assert "next_page_cursor" not in rest
-    found = app.send("GET", f"{path}/segments?filter_text=teest").json["segments"]
-    assert len(found) == 1
+    segments = app.send("GET", f"{path}/segments?filter_text=teest").json["segments"]
+    assert len(segments) == 1
     query = f"{path}/segments?filter_text=teest&filter_case_sensitive=true"
     assert app.send("GET", query).json["segments"] == []
 
