@@ -20,12 +20,13 @@ TORCH := $(TORCH_LOCK) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 # Fills an environment: $(call install,ENVIRONMENT,PACKAGES). uv takes a tenth of pip's time. It reads no settings of
 # pip's, so that pip installs where only these name an index.
 install = $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || $(1)/bin/pip install --quiet $(2)
-PROJECTS := pyproject.toml setup.py client/pyproject.toml $(wildcard build_backend/*.py) \
+PROJECTS := pyproject.toml setup.py client/pyproject.toml load_test/pyproject.toml $(wildcard build_backend/*.py) \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
-# torch has a separate lock, written by hand. The client is our own package.
+# torch has a separate lock, written by hand. The client and the load test are our own packages.
 COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
-	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
+	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client \
+	--no-emit-package dragoman-load-test $(ARGS)
 
 # In the order of collection: integration tests, which take longest, come first.
 IN_WORKERS := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
@@ -47,8 +48,8 @@ demo: $(SERVE)/.done  ## Start the server, translate thirty sentences over HTTP 
 wheels: $(BUILD)/.done  ## Build wheels of the server, the client and the shipped model into dist/; MACHINE=aarch64
 	rm -rf build  # it may contain libraries for another machine
 	CC=none MACHINE=$(MACHINE) $(BUILD)/bin/pip wheel --quiet --no-deps --no-build-isolation \
-		--wheel-dir dist . ./client ./model_repository
-	rm -rf build client/build model_repository/build model_repository/*.egg-info
+		--wheel-dir dist . ./client ./load_test ./model_repository
+	rm -rf build client/build load_test/build model_repository/build model_repository/*.egg-info
 
 test: style  ## Lint, type-check and run the tests, in WORKERS processes
 	$(MAKE) --no-print-directory --jobs 2 types tests
@@ -77,7 +78,7 @@ campaign: $(DEV)/.done  ## Run the whole campaign (40 minutes); ARGS="--seed 2 -
 
 # With GPU_PYTHON=python3, that interpreter is used as it is: without a package index.
 gpu-check: $(if $(GPU_PYTHON),,$(GPU)/.done)  ## Run tests and measure speed on a machine with an NVIDIA GPU; ARGS="--data-dir ..."
-	$(if $(GPU_PYTHON),PYTHONPATH=.:client/src:training:export:serving $(GPU_PYTHON),$(GPU)/bin/python) -m lab.gpu.gpu_check $(ARGS)
+	$(if $(GPU_PYTHON),PYTHONPATH=.:client/src:load_test/src:training:export:serving $(GPU_PYTHON),$(GPU)/bin/python) -m lab.gpu.gpu_check $(ARGS)
 
 zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test the result
 	trap '$(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .' EXIT; \
@@ -112,7 +113,7 @@ lock: $(DEV)/.done  ## Update the locks after a change of requirements; ARGS=--u
 sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an installation into dist/; LOCK=serve-cpu
 	$(PYTHON) -m venv --clear $(BILL)
 	$(BILL)/bin/pip install --quiet --require-hashes -r locks/$(LOCK).txt
-	$(BILL)/bin/pip install --quiet --no-index --no-deps --find-links dist dragoman dragoman-client dragoman-model
+	$(BILL)/bin/pip install --quiet --no-index --no-deps --find-links dist dragoman dragoman-client dragoman-load-test dragoman-model
 	$(DEV)/bin/python -m deploy.software_bill $(BILL)/bin/python dist/dragoman-$(LOCK).cdx.json
 	rm -rf $(BILL)
 
@@ -132,7 +133,7 @@ $(SERVE)/.done: $(PROJECTS) locks/uv.txt locks/serve.txt
 	$(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/pip install --quiet --require-hashes -r locks/uv.txt
 	$(call install,$(SERVE),--require-hashes -r locks/serve.txt)
-	$(call install,$(SERVE),--no-deps --editable ./client --editable .)
+	$(call install,$(SERVE),--no-deps --editable ./client --editable ./load_test --editable .)
 	$(SERVE)/bin/pip uninstall --quiet --yes uv
 	touch $@
 
@@ -154,14 +155,14 @@ $(DEV)/.done: $(PROJECTS) locks/uv.txt locks/build.txt $(TORCH_LOCK) locks/kuber
 	$(call install,$(DEV),--require-hashes -r locks/build.txt)
 	$(DEV)/bin/pip install --quiet --no-compile --no-deps --require-hashes -r $(TORCH)
 	$(call install,$(DEV),--no-deps --no-build-isolation --require-hashes -r locks/kubernetes.txt -r locks/dev.txt)
-	$(call install,$(DEV),--no-deps --no-build-isolation --editable ./client --editable .)
+	$(call install,$(DEV),--no-deps --no-build-isolation --editable ./client --editable ./load_test --editable .)
 # Without these packages, the tests that need them are skipped, or fail with DRAGOMAN_CI=1.
 	-$(DEV)/bin/python -m tests.npm_packages
 	touch $@
 
 $(GPU)/.done: $(PROJECTS)
 	$(PYTHON) -m venv $(GPU)
-	$(GPU)/bin/pip install --quiet --editable ./client --editable '.[gpu-check]'
+	$(GPU)/bin/pip install --quiet --editable ./client --editable ./load_test --editable '.[gpu-check]'
 	touch $@
 
 $(BUILD)/.done: locks/build.txt

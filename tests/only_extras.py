@@ -24,10 +24,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).parents[1]
-_PROJECTS = {"dragoman": REPOSITORY, "dragoman-client": REPOSITORY / "client"}
-_OF_PROJECT = {"dragoman", "dragoman_training", "dragoman_export", "dragoman_gateway"}
-_OF_PROJECT |= {"dragoman_serving"}
-_OF_CLIENT = {"dragoman_client", "dragoman_documents", "dragoman_options", "dragoman_load_test"}
+_PROJECTS = {
+    "dragoman": REPOSITORY,
+    "dragoman-client": REPOSITORY / "client",
+    "dragoman-load-test": REPOSITORY / "load_test",
+}
+_MODULES = {
+    "dragoman": {
+        *("dragoman", "dragoman_training", "dragoman_export", "dragoman_gateway"),
+        "dragoman_serving",
+    },
+    "dragoman-client": {"dragoman_client", "dragoman_documents", "dragoman_options"},
+    "dragoman-load-test": {"dragoman_load_test"},
+}
+"""The modules of each of our distributions, which are installed from their folders."""
 
 
 def distributions(name: str, extras: Iterable[str], visited: set[tuple[str, ...]]) -> set[str]:
@@ -50,7 +60,7 @@ def _required(name: str, extras: tuple[str, ...]) -> list[str]:
         except PackageNotFoundError:  # for another machine
             return []
     project = tomllib.loads((_PROJECTS[name] / "pyproject.toml").read_text())["project"]
-    optional = project["optional-dependencies"]
+    optional = project.get("optional-dependencies", {})
     return [*project["dependencies"], *(word for extra in extras for word in optional[extra])]
 
 
@@ -72,13 +82,13 @@ class _Only:
 def hide_all_but(extras: list[str]) -> None:
     """Prevent the import of modules that neither the project nor these extras require."""
     required = distributions("dragoman", extras, set())
-    hidden = set() if "dragoman-client" in required else set(_OF_CLIENT)
+    hidden: set[str] = set()
     for module, owners in packages_distributions().items():
         if not required & {str(canonicalize_name(owner)) for owner in owners}:
             hidden.add(module)
-    hidden -= sys.stdlib_module_names | _OF_PROJECT
-    if "dragoman-client" in required:
-        hidden -= _OF_CLIENT
+    hidden -= sys.stdlib_module_names
+    for name, ours in _MODULES.items():
+        hidden = hidden - ours if name in required else hidden | ours
     sys.meta_path[:] = [_Only(finder, hidden) for finder in sys.meta_path]
 
 

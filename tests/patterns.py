@@ -17,7 +17,10 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any, cast
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("client/src", "gateway", "dragoman", "serving", "export", "training")
+FOLDERS = (
+    *("client/src", "gateway", "dragoman", "serving", "export", "training"),
+    "load_test/src",
+)
 _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}
 """Position of the flags among a function's arguments, if it is not 2."""
 _FUNCTIONS = {"compile", "match", "fullmatch", "search", "finditer", "findall", "split"} | {

@@ -21,7 +21,8 @@ def install_command(extra: str) -> str:
         names = [_BESIDE_GPU.get(name, name) for name in names]
     extras = ",".join(names)
     if (_ROOT / "client" / "pyproject.toml").is_file():
-        command = f"{_pip()} install -e ./client -e '.[{extras}]'"
+        others = " -e ./load_test" if "load-test" in names else ""
+        command = f"{_pip()} install -e ./client{others} -e '.[{extras}]'"
         if any(name in _WITH_TORCH for name in names):
             command = f"make train-env creates .venv-train with it; or {command}"
         command = f"from the checkout, {command}"

@@ -7,7 +7,7 @@ mkdir -p "$1/machine/.gpu" "$1/out"
 machine=$(realpath "$1/machine")
 out=$(realpath "$1/out")
 # Without pages, pictures and the shipped model: about 6 MB.
-tree=${TREE:-"dragoman training export serving client lab tests pyproject.toml"}
+tree=${TREE:-"dragoman training export serving client load_test lab tests pyproject.toml"}
 git archive HEAD $tree | tar xC "$machine"
 tree_bytes=$(git archive HEAD $tree | wc -c)
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-ROOTS = ("client/src", "export", "gateway", "serving", "training", ".")
+ROOTS = ("client/src", "export", "gateway", "load_test/src", "serving", "training", ".")
 """Folders that contain the packages."""
 PACKAGES = (
     *("dragoman", "dragoman_client", "dragoman_documents", "dragoman_export", "dragoman_gateway"),

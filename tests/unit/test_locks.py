@@ -48,6 +48,8 @@ def required(extras: tuple[str, ...], folder: str = ".") -> Iterator[Requirement
             yield from required(tuple(requirement.extras))
         elif requirement.name == "dragoman-client":
             yield from required(tuple(requirement.extras), "client")
+        elif requirement.name == "dragoman-load-test":
+            yield from required((), "load_test")
         else:
             yield requirement
 

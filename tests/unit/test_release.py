@@ -19,17 +19,18 @@ def project(path: str) -> dict[str, Any]:
 
 
 def test_the_distributions_have_one_version() -> None:
-    model = project("model_repository/pyproject.toml")["version"]
-    assert dragoman.__version__ == dragoman_client.__version__ == model
+    others = ("load_test/pyproject.toml", "model_repository/pyproject.toml")
+    versions = {project(path)["version"] for path in others}
+    assert versions == {dragoman.__version__} == {dragoman_client.__version__}
 
 
 def test_the_server_requires_a_client_of_its_series() -> None:
     extras = project("pyproject.toml")["optional-dependencies"]
     required = [
         requirement
-        for extra in extras.values()
-        for requirement in extra
-        if "dragoman-client" in requirement
+        for requirements in (*extras.values(), project("load_test/pyproject.toml")["dependencies"])
+        for requirement in requirements
+        if requirement.startswith("dragoman-")
     ]
     assert required
     for requirement in required:

@@ -19,17 +19,9 @@ from tests.servers import ServeCommand, running
 
 PYTHONS = ("python3.11", "python3.12")
 PARTS = (
-    *("build_backend", "client", "dragoman", "export", "gateway", "locks", "model_repository"),
-    *(
-        "serving",
-        "training",
-        "LICENSE",
-        "MANIFEST.in",
-        "Makefile",
-        "README.md",
-        "pyproject.toml",
-        "setup.py",
-    ),
+    *("build_backend", "client", "dragoman", "export", "gateway", "load_test", "locks"),
+    *("model_repository", "serving", "training"),
+    *("LICENSE", "MANIFEST.in", "Makefile", "README.md", "pyproject.toml", "setup.py"),
 )
 """The files that wheels are built from; the rest of the project is omitted."""
 COMMAND_S = 300
@@ -120,12 +112,13 @@ def installing(folder: Path, wheels: Path, extras: str, python: str) -> Iterator
     """
     subprocess.run([python, "-m", "venv", "v"], cwd=folder, check=True)
     (server,) = wheels.glob("dragoman-*.whl")
-    others = [str(path) for path in wheels.iterdir() if path != server]
+    others = [str(path) for path in wheels.glob("dragoman_[cm]*.whl")]  # the client, the model
     program = str(folder / "v" / "bin" / "python")
     command = [program, "-m", "pip", "install"]
     if "export" not in extras.split(","):
         command = [sys.executable, "-m", "uv", "pip", "install", "--python", program]
-    subprocess.run([*command, "--quiet", *others, f"{server}[{extras}]"], cwd=folder, check=True)
+    command += ["--quiet", "--find-links", str(wheels), *others, f"{server}[{extras}]"]
+    subprocess.run(command, cwd=folder, check=True)
     yield Installed(folder)
     shutil.rmtree(folder)
 

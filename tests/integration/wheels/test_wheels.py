@@ -54,6 +54,7 @@ def test_platforms_are_named_and_pythons_are_not(wheels: Path) -> None:
     assert [re.sub(r"-\d[\w.]*-", "-", name, count=1) for name in names] == [
         f"dragoman-py3-none-manylinux_2_28_{os.uname().machine}.whl",
         "dragoman_client-py3-none-any.whl",
+        "dragoman_load_test-py3-none-any.whl",
         "dragoman_model-py3-none-any.whl",
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,6 +58,8 @@ TMX = (
     '<tuv xml:lang="de"><seg>Tee</seg></tuv></tu></body></tmx>'
 )
 PIP = installation._pip()
+OURS = defaultdict(lambda: "-e ./client", {"load-test": "-e ./client -e ./load_test"})
+"""The projects that an extra needs, as flags of pip."""
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
 
 
@@ -99,7 +102,7 @@ def test_a_command_names_the_extra_that_it_needs(folder: Path) -> None:
         assert done.code == 2, (words, done.err)
         with_torch = extra in ("train", "export")
         made = "make train-env creates .venv-train with it; or " if with_torch else ""
-        command = f"from the checkout, {made}{PIP} install -e ./client -e '.[{extra}]'"
+        command = f"from the checkout, {made}{PIP} install {OURS[extra]} -e '.[{extra}]'"
         (line,) = done.err.splitlines()
         assert line.startswith(f"dragoman {words[0]}: ")
         assert line.endswith(f" is not installed: {command}{TORCH if with_torch else ''}")
@@ -117,7 +120,8 @@ def test_a_use_that_needs_another_extra_names_it(
     folder: Path, installed: str, words: list[str], module: str, extra: str
 ) -> None:
     (done,) = run(folder, [installed], [words])
-    command = f"from the checkout, {PIP} install -e ./client -e '.[{extra}]'"
+    ours = OURS[extra.partition(",")[0]]
+    command = f"from the checkout, {PIP} install {ours} -e '.[{extra}]'"
     assert done == (2, "", f"dragoman {words[0]}: {module} is not installed: {command}\n")
 
 
