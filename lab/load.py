@@ -23,8 +23,8 @@ from dragoman_client.core.address import Address
 from dragoman_load_test.latency import Latency, LatencyHistogram
 from dragoman_load_test.ledger import Ledger
 from dragoman_load_test.loops import Clients, ClosedLoop
-from dragoman_load_test.senders import open_senders
-from dragoman_load_test.target import Target
+from dragoman_load_test.requests.senders import open_senders
+from dragoman_load_test.requests.target import Target
 from dragoman_load_test.texts import in_batches
 
 from dragoman.kernel.errors import DragomanError

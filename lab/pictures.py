@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 
 import matplotlib
-from dragoman_load_test.plots import STYLE
+from dragoman_load_test.reports.plots import STYLE
 from matplotlib.figure import Figure
 
 

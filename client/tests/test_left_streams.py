@@ -14,8 +14,8 @@ from dragoman_client import AsyncTranslator, DeadlineExceeded, ServerError, Tran
 from dragoman_client.testing import translated
 from dragoman_client.testing.answers import Answers
 from dragoman_client.testing.server import GrpcService
-from dragoman_load_test.senders import open_senders
-from dragoman_load_test.target import Target
+from dragoman_load_test.requests.senders import open_senders
+from dragoman_load_test.requests.target import Target
 from faulty_servers import SlowGrpc, grpc_service
 from tritonclient.grpc import service_pb2
 

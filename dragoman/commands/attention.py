@@ -8,9 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman.commands.asking import configure_server, one_line, open_translator, server_error
-from dragoman.commands.folders import configure_force
-from dragoman.commands.options import configure_options, flag, given_options
+from dragoman.commands.shared.asking import (
+    configure_server,
+    one_line,
+    open_translator,
+    server_error,
+)
+from dragoman.commands.shared.folders import configure_force
+from dragoman.commands.shared.options import configure_options, flag, given_options
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.replacement import check_file
 

@@ -15,10 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import client_arguments, configure_retries, configure_server, one_line
-from dragoman.commands.folders import check_count
-from dragoman.commands.line_progress import line_progress
-from dragoman.commands.options import configure_options, flag, given_options
+from dragoman.commands.shared.asking import (
+    client_arguments,
+    configure_retries,
+    configure_server,
+    one_line,
+)
+from dragoman.commands.shared.folders import check_count
+from dragoman.commands.shared.line_progress import line_progress
+from dragoman.commands.shared.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.processors import usable_cores
 

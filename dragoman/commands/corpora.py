@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.folders import check_folder
+from dragoman.commands.shared.folders import check_folder
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:

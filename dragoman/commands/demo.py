@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dragoman.commands.asking import one_line
+from dragoman.commands.shared.asking import one_line
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 HELP = "serve, translate ten sentences each way over HTTP and gRPC, and stop"

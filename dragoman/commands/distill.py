@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.commands.folders import check_count, check_folder, configure_force
-from dragoman.commands.hub_models import MODEL_HELP, bundles_of, configure_offline
+from dragoman.commands.shared.folders import check_count, check_folder, configure_force
+from dragoman.commands.shared.hub_models import MODEL_HELP, bundles_of, configure_offline
 
 if TYPE_CHECKING:
     from dragoman_training.text.distillation import Task

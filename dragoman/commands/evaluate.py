@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.folders import check_count, check_folder, configure_force
+from dragoman.commands.shared.folders import check_count, check_folder, configure_force
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.replacement import check_file
 

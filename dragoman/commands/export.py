@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dragoman.commands import align_heads
-from dragoman.commands.folders import check_count, check_folder, configure_force
+from dragoman.commands.shared.folders import check_count, check_folder, configure_force
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 

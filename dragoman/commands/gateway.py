@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 
-from dragoman.commands.gateway_settings import (
+from dragoman.commands.shared.gateway_settings import (
     as_settings,
     gateway_settings,
     refuse_passwords,
     warn_of_misspelled,
 )
-from dragoman.commands.serve_settings import SETTINGS, declare, resolve
+from dragoman.commands.shared.serve_settings import SETTINGS, declare, resolve
 
 HELP = "serve REST, the web page, keys and documents in front of a running Triton"
 EXTRA = "gateway"

@@ -7,8 +7,8 @@ import logging
 import tempfile
 from pathlib import Path
 
-from dragoman.commands.folders import check_folder, configure_force
-from dragoman.commands.hub_models import (
+from dragoman.commands.shared.folders import check_folder, configure_force
+from dragoman.commands.shared.hub_models import (
     configure_languages,
     configure_offline,
     given_languages,

@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.folders import configure_force
+from dragoman.commands.shared.folders import configure_force
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.replacement import check_file
 

@@ -13,16 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import (
+from dragoman.commands.demo import SENTENCES
+from dragoman.commands.shared.asking import (
     configure_server,
     one_line,
     open_translator,
     read_secret,
     server_error,
 )
-from dragoman.commands.demo import SENTENCES
-from dragoman.commands.load_test_flags import configure_load_test, read_rate
-from dragoman.commands.options import configure_options, flag, given_options
+from dragoman.commands.shared.load_test_flags import configure_load_test, read_rate
+from dragoman.commands.shared.options import configure_options, flag, given_options
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from dragoman.kernel.replacement import check_file
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from dragoman_load_test.loops import Load
     from dragoman_load_test.measurement import Progress
     from dragoman_load_test.objectives import Objective
+    from dragoman_load_test.requests.target import Target
     from dragoman_load_test.results import Point, Run
-    from dragoman_load_test.target import Target
 
 HELP = "measure throughput, latency and capacity of a running server"
 EXTRA = "load-test"
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _test(arguments: argparse.Namespace) -> int:
     from dragoman_client import TranslationError
     from dragoman_load_test.objectives import Objective
-    from dragoman_load_test.table import HEAD, conclusion_lines
+    from dragoman_load_test.reports.table import HEAD, conclusion_lines
 
     points: list[Point] = []
     try:
@@ -154,7 +154,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
     from dragoman_client.core.access import Access
     from dragoman_load_test.load_test import LoadTest
     from dragoman_load_test.measurement import Schedule
-    from dragoman_load_test.target import Target
+    from dragoman_load_test.requests.target import Target
     from dragoman_options.table import SAMPLING
 
     for name in ("warm_up_s", "window_s", "timeout_s"):
@@ -198,7 +198,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
 
 def _watcher(quiet: bool, points: list[Point]) -> Watcher:
     from dragoman_load_test.load_test import Watcher
-    from dragoman_load_test.table import point_lines, trial_line, window_line
+    from dragoman_load_test.reports.table import point_lines, trial_line, window_line
 
     def show_point(point: Point) -> None:
         points.append(point)
@@ -262,9 +262,9 @@ def _metrics_url(arguments: argparse.Namespace, target: Target) -> str | None:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from dragoman_load_test.comparison import Comparison
+    from dragoman_load_test.reports.comparison import Comparison
+    from dragoman_load_test.reports.table import comparison_lines
     from dragoman_load_test.results import Run
-    from dragoman_load_test.table import comparison_lines
 
     if arguments.json or arguments.csv:
         raise UsageError("--compare writes --html and --svg only")
@@ -280,8 +280,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     for line in comparison_lines(comparison):
         print(line)
     if _has_pictures(arguments):
-        from dragoman_load_test.plots import draw_comparison
-        from dragoman_load_test.report import comparison_page
+        from dragoman_load_test.reports.pages import comparison_page
+        from dragoman_load_test.reports.plots import draw_comparison
 
         _write(
             {
@@ -321,8 +321,8 @@ def _keep(arguments: argparse.Namespace, run: Run) -> None:
         arguments.csv: lambda: csv_of(run.points),
     }
     if _has_pictures(arguments):
-        from dragoman_load_test.plots import draw_run
-        from dragoman_load_test.report import run_page
+        from dragoman_load_test.reports.pages import run_page
+        from dragoman_load_test.reports.plots import draw_run
 
         files |= {arguments.html: lambda: run_page(run), arguments.svg: lambda: draw_run(run)}
     if run.capacity and (plan := run.capacity.plan):

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dragoman.commands.hub_models import (
+from dragoman.commands.shared.hub_models import (
     MODEL_HELP,
     configure_languages,
     configure_offline,

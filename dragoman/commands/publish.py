@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dragoman.commands.folders import check_folder, configure_force
+from dragoman.commands.shared.folders import check_folder, configure_force
 
 HELP = "make a Triton model repository from a bundle"
 EXTRA = "serve"

@@ -11,8 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman.commands.asking import configure_server, one_line, open_translator, server_error
-from dragoman.commands.options import configure_options, flag, given_options
+from dragoman.commands.shared.asking import (
+    configure_server,
+    one_line,
+    open_translator,
+    server_error,
+)
+from dragoman.commands.shared.options import configure_options, flag, given_options
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
 if TYPE_CHECKING:

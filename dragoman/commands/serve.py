@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.commands.gateway_settings import (
+from dragoman.commands.shared.gateway_settings import (
     OF_TRACING,
     OF_TRITON,
     PREFIX,
@@ -22,8 +22,8 @@ from dragoman.commands.gateway_settings import (
     refuse_passwords,
     warn_of_misspelled,
 )
-from dragoman.commands.hub_models import bundles_of
-from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
+from dragoman.commands.shared.hub_models import bundles_of
+from dragoman.commands.shared.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
 from dragoman.kernel.tracing import TraceOptions

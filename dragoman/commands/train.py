@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.commands.folders import check_folder
-from dragoman.commands.hub_models import MODEL_HELP, bundles_of, configure_offline
+from dragoman.commands.shared.folders import check_folder
+from dragoman.commands.shared.hub_models import MODEL_HELP, bundles_of, configure_offline
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,19 +13,25 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dragoman.commands.asking import (
+from dragoman.commands.memory import memory_errors, open_memory_of
+from dragoman.commands.shared.asking import (
     configure_retries,
     configure_server,
     one_line,
     open_translator,
     server_error,
 )
-from dragoman.commands.file_reports import FileReports
-from dragoman.commands.folders import configure_force
-from dragoman.commands.line_progress import Show, line_progress
-from dragoman.commands.many_files import FilePair, ManyFiles, UnknownFormat, are_many, pairs_of
-from dragoman.commands.memory import memory_errors, open_memory_of
-from dragoman.commands.options import configure_options, given_options, outputs_given
+from dragoman.commands.shared.file_reports import FileReports
+from dragoman.commands.shared.folders import configure_force
+from dragoman.commands.shared.line_progress import Show, line_progress
+from dragoman.commands.shared.many_files import (
+    FilePair,
+    ManyFiles,
+    UnknownFormat,
+    are_many,
+    pairs_of,
+)
+from dragoman.commands.shared.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.replacement import exists
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dragoman.commands.folders import check_count
+from dragoman.commands.shared.folders import check_count
 from dragoman.kernel.errors import CheckFailed
 
 HELP = "compare a bundle with PyTorch: names, shapes, values, tokens of real sentences"

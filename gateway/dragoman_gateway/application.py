@@ -16,12 +16,12 @@ from dragoman_gateway.protocols.extensions.extension_protocol import ExtensionPr
 from dragoman_gateway.protocols.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.protocols.own.protocol import OwnProtocol
 from dragoman_gateway.shared.gateway import Gateway
-from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
-from dragoman_gateway.web.observation import Observed
+from dragoman_gateway.web.middleware.access_log import AccessLog
+from dragoman_gateway.web.middleware.observation import Observed
+from dragoman_gateway.web.middleware.protection import Protection
+from dragoman_gateway.web.middleware.request_spans import RequestSpans, Traced
 from dragoman_gateway.web.operations import Operations
-from dragoman_gateway.web.protection import Protection
-from dragoman_gateway.web.request_spans import RequestSpans, Traced
 
 
 class GatewayApplication:

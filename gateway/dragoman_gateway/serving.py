@@ -22,10 +22,10 @@ from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.protocols.riva.riva_server import RivaServer
 from dragoman_gateway.shared.gateway import Gateway
-from dragoman_gateway.web.access_log import AccessLog
-from dragoman_gateway.web.connections import BoundedConnection
 from dragoman_gateway.web.forwarding import Forwarding
-from dragoman_gateway.web.request_spans import RequestSpans
+from dragoman_gateway.web.middleware.access_log import AccessLog
+from dragoman_gateway.web.middleware.connections import BoundedConnection
+from dragoman_gateway.web.middleware.request_spans import RequestSpans
 
 DRAIN_S = 30
 """Maximum time for requests in flight after SIGTERM."""

@@ -32,7 +32,7 @@ from dragoman_serving.request.suppression import suppressed_words
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from lab.measurement import SHIPPED, Results, alternate, number, program, progress, ratios
-from lab.peers.base_model import BASE, write_random_bundle
+from lab.peers.models.base_model import BASE, write_random_bundle
 from lab.report import markdown_table, search_name, spread
 
 SENTENCES = Path("tests/digests/sentences.txt")

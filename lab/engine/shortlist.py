@@ -41,7 +41,7 @@ from lab.engine.constraints import (
     real_sources,
 )
 from lab.measurement import Results, alternate, number, option, program, progress, ratios
-from lab.peers.base_model import BASE, write_random_bundle
+from lab.peers.models.base_model import BASE, write_random_bundle
 from lab.report import markdown_table, search_name, spread
 
 LISTED = 1000

@@ -35,9 +35,9 @@ from lab.measurement import (
     program,
     progress,
 )
-from lab.peers.base_model import write_random_bundle
 from lab.peers.firefox import MODELS, Words, write_models
-from lab.peers.imported_model import Sizes, write_random_model
+from lab.peers.models.base_model import write_random_bundle
+from lab.peers.models.imported_model import Sizes, write_random_model
 from lab.report import markdown_table
 
 _MIB = 1 << 20

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dragoman_serving.translation.translator import Translator
 
-from lab.peers.worker_protocol import resident_bytes
+from lab.peers.workers.worker_protocol import resident_bytes
 
 TEXT = "1"
 """The text that serving translates before it is ready."""

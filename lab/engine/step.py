@@ -34,7 +34,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from dragoman.kernel.manifest import Dimensions, Manifest
 from lab.measurement import BUNDLE, Results, fastest_s, memory_gb_per_s, program, seconds
-from lab.peers.base_model import write_random_bundle
+from lab.peers.models.base_model import write_random_bundle
 from lab.report import markdown_table
 
 SRC_TOKENS, POSITION = 32, 16

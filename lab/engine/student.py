@@ -32,7 +32,7 @@ from lab.measurement import (
 )
 from lab.peers.engine_race import PAUSE_S, Worker
 from lab.peers.processes import start_engine
-from lab.peers.worker_protocol import Answer, BatchSearch, Texts
+from lab.peers.workers.worker_protocol import Answer, BatchSearch, Texts
 from lab.report import markdown_table, search_name, spread
 
 TEST = "tatoeba-en-de/test"

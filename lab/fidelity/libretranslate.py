@@ -30,7 +30,7 @@ from dragoman_serving.launch.ports import free_ports
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import language_tag
-from lab.peers.ctranslate2_model import convert
+from lab.peers.models.ctranslate2_model import convert
 
 PREFIX = "libretranslate:"
 _SERVER = """

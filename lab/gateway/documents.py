@@ -25,7 +25,7 @@ from dragoman_client import Translator
 from dragoman_load_test.texts import read_texts
 
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
-from dragoman.kernel.sentences import split_sentences
+from dragoman.kernel.texts.sentences import split_sentences
 from lab.measurement import TEXTS, Results, alternate, number, program, progress, seconds
 from lab.report import markdown_table, spread
 from lab.servers import run_gateway, serve

@@ -47,16 +47,16 @@ from lab.engine.step import step_weights
 from lab.gpu.gpu_contenders import LENGTH_PENALTY, NAMES, Contender, Decode, contenders
 from lab.gpu.gpu_report import Report, Speed, TokenCheck, in_markdown
 from lab.measurement import SHIPPED
-from lab.peers.base_model import (
+from lab.peers.contenders import TARGET_LANGUAGE
+from lab.peers.models.base_model import (
     BASE,
     SOURCE_TOKENS,
     TARGET_TOKENS,
     random_sources,
     write_random_bundle,
 )
-from lab.peers.contenders import TARGET_LANGUAGE
 from lab.peers.test_set import read_test_set
-from lab.peers.worker_protocol import TokenIds
+from lab.peers.workers.worker_protocol import TokenIds
 
 JSON_FILE, TABLE_FILE = "benchmarks-gpu.json", "benchmarks-gpu.md"
 BATCHES, SHORT_BATCHES = (1, 8, 32, 128, 512), (1, 32, 512)

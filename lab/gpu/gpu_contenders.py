@@ -36,7 +36,7 @@ from dragoman_training.text.examples import pad
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
-from lab.peers.worker_protocol import TokenIds
+from lab.peers.workers.worker_protocol import TokenIds
 
 NAMES = ("PyTorch eager", "PyTorch compiled", "ONNX Runtime", "TensorRT")
 PRECISIONS = get_args(FloatPrecision)

@@ -18,8 +18,8 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import END_ID, language_tag
-from lab.peers.ctranslate2_worker import PieceTranslator
-from lab.peers.worker_protocol import BatchSearch
+from lab.peers.workers.ctranslate2_worker import PieceTranslator
+from lab.peers.workers.worker_protocol import BatchSearch
 
 
 @dataclass(frozen=True)

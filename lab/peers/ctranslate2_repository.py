@@ -86,7 +86,7 @@ def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) 
 
 
 def build_config(setting: Setting, model: Path) -> Any:
-    """Triton's `ModelConfig` for a setting, and a model of `lab.peers.ctranslate2_model`."""
+    """Triton's `ModelConfig` for a setting, and a model of `lab.peers.models.ctranslate2_model`."""
     kinds = model_config_pb2
     config = kinds.ModelConfig(name=TRANSLATE, backend="python", max_batch_size=MAX_BATCH_SIZE)
     config.input.add(name="text_input", data_type=kinds.TYPE_STRING, dims=[1])

@@ -48,12 +48,6 @@ from pathlib import Path
 from dragoman.kernel.manifest import Manifest
 from lab.measurement import BUNDLE, DATA_DIR, Results, number, option, program, progress
 from lab.peers import same_translations
-from lab.peers.base_model import (
-    SOURCE_TOKENS,
-    TARGET_TOKENS,
-    random_sources,
-    write_random_bundle,
-)
 from lab.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, LengthPenalties
 from lab.peers.engine_race import (
     Workload,
@@ -70,6 +64,12 @@ from lab.peers.instruction_sets import (
     hold,
     probe_peer,
 )
+from lab.peers.models.base_model import (
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    random_sources,
+    write_random_bundle,
+)
 from lab.peers.processes import (
     ComputeType,
     PeerSetting,
@@ -80,7 +80,7 @@ from lab.peers.processes import (
     start_peer,
 )
 from lab.peers.test_set import TestSet, read_test_set
-from lab.peers.worker_protocol import BatchSearch, Texts
+from lab.peers.workers.worker_protocol import BatchSearch, Texts
 
 TEST = "tatoeba-en-de/test"
 CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32), (4, 64))

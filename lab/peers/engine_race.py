@@ -14,7 +14,7 @@ from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.processors import usable_processors
 from lab.measurement import alternate, progress, ratios
 from lab.peers.processes import PeerSetting, Precision, Threads, start_engine, start_peer
-from lab.peers.worker_protocol import Answer, Batching, BatchSearch, Inputs, Sample, Texts
+from lab.peers.workers.worker_protocol import Answer, Batching, BatchSearch, Inputs, Sample, Texts
 from lab.report import markdown_table, percent, search_name, spread
 
 PAUSE_S = 0.5

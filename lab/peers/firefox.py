@@ -52,7 +52,7 @@ from lab.measurement import (
     ratios,
 )
 from lab.peers.processes import WorkerProcess, start_engine
-from lab.peers.worker_protocol import BatchSearch, Texts
+from lab.peers.workers.worker_protocol import BatchSearch, Texts
 from lab.processor_time import cpu_s
 from lab.report import markdown_table, search_name, spread
 from tests.marian_lines import interpreter
@@ -151,7 +151,9 @@ def contenders(folder: Path, student: Student, beam: int) -> Iterator[dict[str, 
 
         def start(peer: str, python: Path, *options: str) -> WorkerProcess:
             command = [peer, str(model), *options]
-            return held.enter_context(WorkerProcess("lab.peers.firefox_worker", command, python))
+            return held.enter_context(
+                WorkerProcess("lab.peers.workers.firefox_worker", command, python)
+            )
 
         python = interpreter()
         if python is None:

@@ -27,7 +27,6 @@ from pathlib import Path
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.processors import usable_processors
 from lab.measurement import Results, alternate, number, option, program, progress, ratios
-from lab.peers.base_model import SOURCE_TOKENS, TARGET_TOKENS, random_sources
 from lab.peers.contenders import LENGTH_PENALTY
 from lab.peers.engine_race import (
     PAUSE_S,
@@ -37,7 +36,8 @@ from lab.peers.engine_race import (
     peer_run,
     peer_settings,
 )
-from lab.peers.imported_model import Sizes, write_random_model
+from lab.peers.models.base_model import SOURCE_TOKENS, TARGET_TOKENS, random_sources
+from lab.peers.models.imported_model import Sizes, write_random_model
 from lab.peers.processes import (
     PeerSetting,
     Threads,
@@ -45,7 +45,7 @@ from lab.peers.processes import (
     peer_words,
     start_engine,
 )
-from lab.peers.worker_protocol import Answer, BatchSearch, Sample, TokenIds
+from lab.peers.workers.worker_protocol import Answer, BatchSearch, Sample, TokenIds
 from lab.report import markdown_table, search_name, spread
 
 CASES = ((1, 1), (1, 8), (1, 32), (4, 1), (4, 8))
@@ -117,7 +117,7 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
 
         def start(peer: str, source: Path, setting: PeerSetting) -> Worker:
             words = ["--peer", peer, *peer_words(source, bundle, setting, True)]
-            return held.enter_context(WorkerProcess("lab.peers.imported_worker", words))
+            return held.enter_context(WorkerProcess("lab.peers.workers.imported_worker", words))
 
         peers = {setting: start("ctranslate2", model, setting) for setting in peer_settings(cores)}
         plain = start("transformers", folder, PeerSetting("float32", Threads(cores, 1)))

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from lab.measurement import PROJECT
-from lab.peers.worker_protocol import Answer, BatchSearch, Inputs, write_request
+from lab.peers.workers.worker_protocol import Answer, BatchSearch, Inputs, write_request
 
 Precision = Literal["fp32", "int8"]
 ComputeType = Literal["float32", "int8"]
@@ -57,7 +57,7 @@ class WorkerProcess:
         """Start the process and wait until it has loaded the model.
 
         Args:
-            module: implements `lab.peers.worker_protocol`.
+            module: implements `lab.peers.workers.worker_protocol`.
             words: its command line.
             python: interpreter that runs it.
 
@@ -122,7 +122,7 @@ class WorkerProcess:
 def start_peer(
     model: Path, bundle: Path, setting: PeerSetting, endless: bool = False
 ) -> WorkerProcess:
-    """CTranslate2 with a model of `lab.peers.ctranslate2_model`, and the bundle of its weights.
+    """CTranslate2 with a model of `models.ctranslate2_model`, and the bundle of its weights.
 
     If `endless`, it generates up to the token limit in every translation.
 
@@ -130,7 +130,7 @@ def start_peer(
         DragomanError: it did not start.
     """
     words = peer_words(model, bundle, setting, endless)
-    return WorkerProcess("lab.peers.ctranslate2_worker", words)
+    return WorkerProcess("lab.peers.workers.ctranslate2_worker", words)
 
 
 def peer_words(model: Path, bundle: Path, setting: PeerSetting, endless: bool) -> list[str]:
@@ -154,7 +154,7 @@ def start_engine(
         DragomanError: it did not start.
     """
     words = ["--bundle", str(bundle.resolve()), "--precision", precision, "--input", takes]
-    return WorkerProcess("lab.peers.engine_worker", words + ["--endless"] * endless)
+    return WorkerProcess("lab.peers.workers.engine_worker", words + ["--endless"] * endless)
 
 
 @contextlib.contextmanager
@@ -170,7 +170,12 @@ def converted(bundle: Path) -> Iterator[Path]:
         raise UsageError("ctranslate2 is not installed: pip install 'dragoman[benchmark]'")
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
-        command = [sys.executable, "-m", "lab.peers.ctranslate2_model", str(bundle.resolve())]
+        command = [
+            sys.executable,
+            "-m",
+            "lab.peers.models.ctranslate2_model",
+            str(bundle.resolve()),
+        ]
         if subprocess.run([*command, "--out", str(model)], cwd=PROJECT).returncode:
             raise DragomanError(f"{bundle}: could not be converted; see the message above")
         yield model

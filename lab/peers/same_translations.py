@@ -17,7 +17,7 @@ from dragoman.kernel.text import Tokenizer
 from lab.peers.contenders import TARGET_LANGUAGE
 from lab.peers.processes import WorkerProcess
 from lab.peers.test_set import TestSet
-from lab.peers.worker_protocol import BatchSearch, TokenIds
+from lab.peers.workers.worker_protocol import BatchSearch, TokenIds
 from lab.report import markdown_table, percent, search_name
 
 BEAM_WIDTH = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from dragoman_load_test.messages import INFER, grpc_request, read_grpc_answer
+from dragoman_load_test.requests.messages import INFER, grpc_request, read_grpc_answer
 from dragoman_options.table import TRANSLATE
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2

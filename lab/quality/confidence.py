@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import sacrebleu
-from dragoman_load_test.plots import COLOURS
+from dragoman_load_test.reports.plots import COLOURS
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import Side, read_directions

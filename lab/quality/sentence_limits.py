@@ -14,9 +14,9 @@ from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_pairs
 
-from dragoman.kernel.cutting import cut_sentence
-from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import cut_sentence
+from dragoman.kernel.texts.sentences import split_sentences
 from lab.measurement import BEAM_WIDTH, BUNDLE, DATA_DIR, Results, option, program
 from lab.report import markdown_table
 

@@ -24,7 +24,7 @@ from dragoman_serving.translation.translator import Translator
 from dragoman.kernel.errors import CheckFailed
 from lab.load import GENERATOR, LoadPlan
 from lab.measurement import Results, alternate, number, program, progress, ratios
-from lab.peers.base_model import (
+from lab.peers.models.base_model import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
     random_texts,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dragoman_load_test.plots import COLOURS
+from dragoman_load_test.reports.plots import COLOURS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 

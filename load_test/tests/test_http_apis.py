@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from dragoman_client import InvalidRequest, ServerError, ServerUnavailable, TranslationError
 from dragoman_client.core.access import Access
-from dragoman_load_test.http_apis import http_api
-from dragoman_load_test.senders import Answered, open_senders
-from dragoman_load_test.target import Target
+from dragoman_load_test.requests.http_apis import http_api
+from dragoman_load_test.requests.senders import Answered, open_senders
+from dragoman_load_test.requests.target import Target
 from stand_ins import KINDS, LATE
 
 GERMAN: Any = {"target_language": "de"}

@@ -17,9 +17,9 @@ from dragoman_load_test.loops import NOT_SENT
 from dragoman_load_test.measurement import is_behind, is_steady
 from dragoman_load_test.objectives import Objective
 from dragoman_load_test.own_load import limits_found
+from dragoman_load_test.reports.table import plan_line
 from dragoman_load_test.results import Capacity, Trial, Window
 from dragoman_load_test.server_figures import ServerFigures, read_metrics
-from dragoman_load_test.table import plan_line
 from dragoman_load_test.texts import TextMix, in_batches, read_texts
 from load_results import point, window
 

@@ -14,7 +14,7 @@ from dragoman_load_test.arrivals import arrival_times, read_record, recorded_tim
 from dragoman_load_test.latency import LatencyHistogram
 from dragoman_load_test.ledger import Ledger
 from dragoman_load_test.loops import GIVEN_UP, NOT_SENT, Clients, ClosedLoop, Crowd, OpenLoop
-from dragoman_load_test.senders import Answered, Send
+from dragoman_load_test.requests.senders import Answered, Send
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
 

@@ -11,9 +11,9 @@ from dragoman_client import InvalidRequest
 from dragoman_load_test import measurement
 from dragoman_load_test.loops import GIVEN_UP, ClosedLoop, Load, OpenLoop
 from dragoman_load_test.measurement import Progress, Schedule, measure
+from dragoman_load_test.requests.senders import Answered, Send
+from dragoman_load_test.requests.target import Target
 from dragoman_load_test.results import Point
-from dragoman_load_test.senders import Answered, Send
-from dragoman_load_test.target import Target
 
 pytestmark = pytest.mark.usefixtures("virtual_time")
 

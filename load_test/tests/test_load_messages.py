@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from dragoman_client import DeadlineExceeded, ServerError
-from dragoman_load_test import messages
-from dragoman_load_test.messages import Answer
+from dragoman_load_test.requests import messages
+from dragoman_load_test.requests.messages import Answer
 from tritonclient.grpc import service_pb2
 
 OPTIONS: dict[str, Any] = {

@@ -8,11 +8,11 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from dragoman_load_test.comparison import Comparison
-from dragoman_load_test.plots import draw_comparison, draw_run
-from dragoman_load_test.report import comparison_page, run_page
+from dragoman_load_test.reports.comparison import Comparison
+from dragoman_load_test.reports.pages import comparison_page, run_page
+from dragoman_load_test.reports.plots import draw_comparison, draw_run
+from dragoman_load_test.reports.table import comparison_lines, conclusion_lines, point_lines
 from dragoman_load_test.results import Capacity, Judgement, Plan, Run, Trial, csv_of
-from dragoman_load_test.table import comparison_lines, conclusion_lines, point_lines
 from load_results import point, run, window
 
 FULL = dataclasses.replace(

@@ -14,8 +14,8 @@ from dragoman_client import (
     TranslationError,
 )
 from dragoman_client.core.access import Access
-from dragoman_load_test.senders import Answered, open_senders
-from dragoman_load_test.target import Target
+from dragoman_load_test.requests.senders import Answered, open_senders
+from dragoman_load_test.requests.target import Target
 from faulty_servers import http_server
 from stand_ins import ENDLESS, KINDS, LATE, TlsFiles
 

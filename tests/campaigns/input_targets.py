@@ -32,8 +32,8 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_options", "dragom
 
     from dragoman.kernel.errors import DragomanError
     from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
-    from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
+    from dragoman.kernel.texts.sentences import split_sentences
 
 from dragoman_options.client_frames import pack_cancel, pack_hello, pack_request, request_of
 

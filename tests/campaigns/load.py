@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc.aio
-from dragoman_load_test.messages import INFER, grpc_request
+from dragoman_load_test.requests.messages import INFER, grpc_request
 
 LATE_S = 5.0
 """How much longer a client waits than its deadline, for the server's own response. A request

@@ -18,7 +18,7 @@ import grpc.aio
 from dragoman_client.core.errors import TranslationError
 from dragoman_client.core.pair_scoring import pair_inputs
 from dragoman_client.transports import grpc_wire
-from dragoman_load_test.messages import INFER, grpc_request, read_event
+from dragoman_load_test.requests.messages import INFER, grpc_request, read_event
 from dragoman_options.table import SCORE
 from tritonclient.grpc import service_pb2
 

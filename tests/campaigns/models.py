@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman_client import Translator as Client
-from dragoman_load_test.messages import grpc_request
+from dragoman_load_test.requests.messages import grpc_request
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.manifest import Manifest

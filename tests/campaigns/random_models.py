@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dragoman_training.network.architecture import ModelConfig
 
-from lab.peers.base_model import BASE, random_texts, write_random_bundle
+from lab.peers.models.base_model import BASE, random_texts, write_random_bundle
 from tests.campaigns.plan import Plan
 from tests.served_bundles import swap
 

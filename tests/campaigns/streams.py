@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import grpc
-from dragoman_load_test.messages import (
+from dragoman_load_test.requests.messages import (
     INFER,
     STREAM_INFER,
     grpc_request,

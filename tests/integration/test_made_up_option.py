@@ -17,8 +17,8 @@ from dragoman_client import AsyncTranslator, Translator
 from dragoman_client.core.tensors import option_tensors, text_tensor
 from dragoman_client.testing import FakeServer
 from dragoman_client.transports.grpc_wire import infer_request, stream_request
-from dragoman_load_test.senders import open_senders
-from dragoman_load_test.target import Target
+from dragoman_load_test.requests.senders import open_senders
+from dragoman_load_test.requests.target import Target
 from dragoman_options.__main__ import option_table
 from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2

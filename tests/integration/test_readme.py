@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc
 import pytest
 from dragoman_client.protoset import protoset
-from dragoman_load_test.messages import INFER
+from dragoman_load_test.requests.messages import INFER
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from tritonclient.grpc import service_pb2
 

@@ -11,7 +11,7 @@ from dragoman_options.arguments import AlignmentForm, OptionArguments, ScoringAr
 from dragoman_options.option import Option
 from dragoman_options.table import OPTIONS, OUTPUTS, check
 
-from dragoman.commands.options import configure_options, flag
+from dragoman.commands.shared.options import configure_options, flag
 from dragoman.kernel.manifest import FEWEST_SENTENCE_TOKENS, MOST_LENGTH_PENALTY
 from tests.conftest import REPOSITORY
 

@@ -50,12 +50,12 @@ from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.translation.faults import is_copy
 from dragoman_serving.translation.segments import has_words
 
-from dragoman.kernel.cutting import _places
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import detect_language, detectable_languages
-from dragoman.kernel.sentences import LineBreaks, split_sentences
-from dragoman.kernel.tags import without_tags
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import _places
+from dragoman.kernel.texts.language import detect_language, detectable_languages
+from dragoman.kernel.texts.sentences import LineBreaks, split_sentences
+from dragoman.kernel.texts.tags import without_tags
 from dragoman.kernel.tracing import sampled_context
 from tests.conftest import REPOSITORY
 from tests.timing import fastest_s, fault_of_growth

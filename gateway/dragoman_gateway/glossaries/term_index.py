@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, folded_text, longest_prefixes
+from dragoman.kernel.texts.terms import (
+    TERM_START,
+    WORD_CHARACTER,
+    folded,
+    folded_text,
+    longest_prefixes,
+)
 
 _RUN = re.compile(r"\S+")
 _MOST_BYTES = 4
@@ -20,9 +26,9 @@ _ENTRY_BYTES = 450
 class TermIndex:
     """Terms of one direction, sorted for prefix search.
 
-    The engine uses the same rule (`dragoman.kernel.terms`), the longest term first, separately in
-    each part of a text. This index finds every term that could occur in any part, also within a
-    longer term, so that the engine gets the same result from these terms as from all.
+    The engine uses the same rule (`dragoman.kernel.texts.terms`), the longest term first,
+    separately in each part of a text. This index finds every term that could occur in any part, also
+    within a longer term, so that the engine gets the same result from these terms as from all.
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from dragoman_options.refusal import Refusal
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import Detected, OtherLanguage, detect_source
+from dragoman.kernel.texts.language import Detected, OtherLanguage, detect_source
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.texts.languages import untranslated
 

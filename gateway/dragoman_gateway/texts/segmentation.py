@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dragoman_options.table import OUTPUTS, Translation
 
-from dragoman.kernel.sentences import split_sentences
+from dragoman.kernel.texts.sentences import split_sentences
 
 JOINED_OUTPUTS = frozenset(output.name for output in OUTPUTS.values() if output.join)
 """Outputs of options with which a text can be split, or sent together with others."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.language import Detected, OtherLanguage, detect_source
+from dragoman.kernel.texts.language import Detected, OtherLanguage, detect_source
 from dragoman_gateway.access.limits import check_number
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput

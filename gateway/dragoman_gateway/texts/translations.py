@@ -16,7 +16,7 @@ from dragoman_options.refusal import Refusal
 from dragoman_options.table import check, sampled
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import Detected, detect_language, detectable_languages
+from dragoman.kernel.texts.language import Detected, detect_language, detectable_languages
 from dragoman_gateway.access.access import Access
 from dragoman_gateway.access.limits import check_number
 from dragoman_gateway.access.record import is_traced

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from dragoman_options.table import requested_outputs, sampled, splits
 
-from dragoman.kernel.tags import has_tags
+from dragoman.kernel.texts.tags import has_tags
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.glossaries.term_index import Terms
 from dragoman_gateway.texts.cache import CacheKeys

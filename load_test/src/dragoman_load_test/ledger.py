@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dragoman_load_test.latency import LatencyHistogram
+from dragoman_load_test.requests.senders import Answered
 from dragoman_load_test.results import Moment
-from dragoman_load_test.senders import Answered
 
 
 @dataclass

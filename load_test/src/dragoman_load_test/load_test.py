@@ -14,9 +14,9 @@ from dragoman_load_test.loops import NOT_SENT, ClosedLoop, Load, OpenLoop
 from dragoman_load_test.machine import machine_in_words
 from dragoman_load_test.measurement import Progress, Schedule, is_behind, measure
 from dragoman_load_test.objectives import Objective
+from dragoman_load_test.requests.senders import open_senders
+from dragoman_load_test.requests.target import Target
 from dragoman_load_test.results import Point, Run, Trial
-from dragoman_load_test.senders import open_senders
-from dragoman_load_test.target import Target
 from dragoman_load_test.texts import TextMix
 
 _START_CONCURRENCY = 32

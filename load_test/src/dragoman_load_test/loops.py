@@ -14,7 +14,7 @@ from dragoman_client.core.errors import TranslationError
 from dragoman_load_test.arrivals import Arrivals, arrival_times, record_span_s, recorded_times
 from dragoman_load_test.latency import LatencyHistogram
 from dragoman_load_test.ledger import Ledger
-from dragoman_load_test.senders import NotSent, Send
+from dragoman_load_test.requests.senders import NotSent, Send
 
 GIVEN_UP = "GivenUp"
 NOT_SENT = NotSent.__name__

@@ -14,10 +14,10 @@ from dragoman_load_test.latency import LatencyHistogram
 from dragoman_load_test.ledger import Ledger, Page
 from dragoman_load_test.loops import Clients, ClosedLoop, Crowd, Load, OpenLoop, Running
 from dragoman_load_test.own_load import OwnLoad, limits_found
+from dragoman_load_test.requests.senders import Send, open_senders
+from dragoman_load_test.requests.target import Target
 from dragoman_load_test.results import Point, Window
-from dragoman_load_test.senders import Send, open_senders
 from dragoman_load_test.server_figures import ServerFigures, ServerWatch, watch_server
-from dragoman_load_test.target import Target
 from dragoman_load_test.texts import in_batches
 
 _STEADY = 0.1

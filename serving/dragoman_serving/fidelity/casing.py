@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.emphasis import WORD, Emphasis, may_have_capitals
 from dragoman_serving.fidelity.letter_case import lower, upper, with_capital
 from dragoman_serving.fidelity.literals import without

@@ -10,8 +10,8 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 
-from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import lower, upper, with_capital
 
 WORD = re.compile(r"(?<![\w./@:\\&-])[^\W\d_]+(?:['’][^\W\d_]+)*(?![\w/@\\]|[.:-]\w)")  # noqa: RUF001

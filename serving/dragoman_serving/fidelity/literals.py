@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import Span
 
 _SUFFIXES = (
     "avi|bash|bat|bin|bmp|bz2|c|cfg|conf|cpp|css|csv|deb|dll|docx?|eml|epub|exe|gif|go|gz|h|html?|"

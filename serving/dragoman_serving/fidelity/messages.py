@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from dragoman.kernel.cutting import Span
+from dragoman.kernel.texts.cutting import Span
 
 _BEGIN = re.compile(
     r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|selectordinal|select)\s*+,(?:\s*+offset\s*+:\s*+\d++)?"

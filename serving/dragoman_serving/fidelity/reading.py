@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Self
 
-from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.literals import Literal, outside
 from dragoman_serving.fidelity.restored import Occurrence, Restored, edited
 

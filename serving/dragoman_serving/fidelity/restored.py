@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman.kernel.cutting import Span
+from dragoman.kernel.texts.cutting import Span
 
 _WORD, _PLACEHOLDER = "word", "placeholder"
 _OPENING = frozenset(("Ps", "Pi"))

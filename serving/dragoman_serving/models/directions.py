@@ -9,7 +9,7 @@ from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.language import Detected, OtherLanguage, detect_source
+from dragoman.kernel.texts.language import Detected, OtherLanguage, detect_source
 
 Direction = tuple[str, str, Detected | None]
 """Source and target language, and the detected language if detection was requested."""

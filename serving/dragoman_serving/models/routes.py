@@ -17,8 +17,8 @@ from dragoman_options.languages import closeness, fold_language, language_fallba
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
-from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.texts.language import Detected
 from dragoman_serving.models.directions import Directions
 
 IN_REPOSITORY = "bundle"

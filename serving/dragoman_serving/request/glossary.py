@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dragoman.kernel.terms import (
+from dragoman.kernel.texts.terms import (
     TERM_START,
     WORD_CHARACTER,
     folded,

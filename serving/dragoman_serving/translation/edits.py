@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Piece
+from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.fidelity.restored import Edit

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman.kernel.cutting import Span
+from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal
 from dragoman_serving.fidelity.numbers import Number, difference, numbers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dragoman.kernel.language import Detected
+from dragoman.kernel.texts.language import Detected
 from dragoman_serving.markup.carried_markup import CarriedMarkup
 from dragoman_serving.scoring.alignment import composed
 from dragoman_serving.translation.translation import Translation

@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.kernel.cutting import Span, SubwordTokenizer, cut_sentence
-from dragoman.kernel.language import Detected
-from dragoman.kernel.sentences import (
+from dragoman.kernel.texts.cutting import Span, SubwordTokenizer, cut_sentence
+from dragoman.kernel.texts.language import Detected
+from dragoman.kernel.texts.sentences import (
     BREAKS_TO_SPACES,
     LineBreaks,
     split_sentences,

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from dragoman_options.languages import TargetMark
 from dragoman_options.markup import Markup, Span
 
-from dragoman.kernel.cutting import SubwordTokenizer, Uncuttable
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
-from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks
-from dragoman.kernel.tags import has_tags
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.cutting import SubwordTokenizer, Uncuttable
+from dragoman.kernel.texts.sentences import BREAKS_TO_SPACES, LineBreaks
+from dragoman.kernel.texts.tags import has_tags
 from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
 from dragoman_serving.fidelity.literals import Literal, Literals, known_literals, tag_spans

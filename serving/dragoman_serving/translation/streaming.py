@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.texts.sentences import LineBreaks
 from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.translation.segments import Piece, SourceSentence

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from dragoman_options.markup import PlacedCodes
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.language import Detected
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.token_pair import Scored, attention_of_tokens

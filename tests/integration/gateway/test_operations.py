@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from dragoman_gateway.web.connections import HEAD_BYTES
+from dragoman_gateway.web.middleware.connections import HEAD_BYTES
 
 from tests.gateways import RunningGateway, StartGateway
 from tests.servers import WAIT_S, Served, wait_for

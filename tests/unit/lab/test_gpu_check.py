@@ -14,7 +14,7 @@ from dragoman_training.run import checkpoint
 from lab.gpu import gpu_check
 from lab.gpu.gpu_contenders import NAMES, contenders
 from lab.gpu.gpu_report import Report
-from lab.peers.worker_protocol import TokenIds
+from lab.peers.workers.worker_protocol import TokenIds
 
 
 def test_a_failed_test_is_reported(tmp_path: Path) -> None:

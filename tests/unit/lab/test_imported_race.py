@@ -10,9 +10,9 @@ from dragoman_training.oracle.search import greedy_search
 from dragoman_training.run import checkpoint
 
 from lab.peers.imported import OURS, PLAIN, SMALL, Case
-from lab.peers.imported_model import write_random_model
-from lab.peers.imported_worker import Transformers
-from lab.peers.worker_protocol import BatchSearch, Sample
+from lab.peers.models.imported_model import write_random_model
+from lab.peers.workers.imported_worker import Transformers
+from lab.peers.workers.worker_protocol import BatchSearch, Sample
 
 TOKENS = 6
 
@@ -28,7 +28,7 @@ def test_all_contenders_translate_the_same(folder: Path, tmp_path: Path) -> None
     import ctranslate2
     from ctranslate2.converters import TransformersConverter
 
-    from lab.peers.ctranslate2_worker import PieceTranslator
+    from lab.peers.workers.ctranslate2_worker import PieceTranslator
 
     import_marian(folder, tmp_path / "checkpoint")
     ours = checkpoint.load(tmp_path / "checkpoint")

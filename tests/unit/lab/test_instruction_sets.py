@@ -12,7 +12,6 @@ from dragoman_training.network.architecture import ModelConfig
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from lab.measurement import conditions
 from lab.peers import instruction_sets
-from lab.peers.base_model import write_random_bundle
 from lab.peers.instruction_sets import (
     INSTRUCTION_SETS,
     InstructionSet,
@@ -24,6 +23,7 @@ from lab.peers.instruction_sets import (
     probe_peer,
     read_report,
 )
+from lab.peers.models.base_model import write_random_bundle
 from lab.peers.processes import converted, start_engine
 
 SMALL = ModelConfig(

@@ -180,7 +180,7 @@ def test_ctranslate2_does_not_share_its_process_with_onnx_runtime() -> None:
         "import sys, types\n"
         "name = 'triton_python_backend_utils'\n"
         "sys.modules[name] = types.ModuleType(name)\n"
-        f"import {BACKEND}, lab.peers.ctranslate2_worker\n"
+        f"import {BACKEND}, lab.peers.workers.ctranslate2_worker\n"
         "print('onnxruntime' in sys.modules, 'torch' in sys.modules)"
     )
     done = subprocess.run(

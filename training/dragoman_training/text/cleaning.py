@@ -15,7 +15,7 @@ from pathlib import Path
 from unicodedata import category, normalize
 
 from dragoman.kernel.errors import UsageError, writing
-from dragoman.kernel.language import detectable_languages, most_probable_language
+from dragoman.kernel.texts.language import detectable_languages, most_probable_language
 from dragoman_training.config import CleaningConfig, CorpusConfig
 from dragoman_training.text.parallel_text import Pairs, some_pairs
 

@@ -33,7 +33,7 @@ from dragoman_gateway.protocols.agents.agent_tools import SCHEME, Tools, argumen
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.identification import identify
-from dragoman_gateway.web.origins import Origins
+from dragoman_gateway.web.middleware.origins import Origins
 from dragoman_gateway.web.requests import JSON, GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 

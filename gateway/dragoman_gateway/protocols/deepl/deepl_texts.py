@@ -11,7 +11,7 @@ from typing import Any
 from dragoman_client import Translation
 from dragoman_options.markup import Markup
 
-from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.texts.sentences import LineBreaks
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.protocols.deepl.deepl_options import TextOptions

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.kernel.sentences import LineBreaks, split_sentences
+from dragoman.kernel.texts.sentences import LineBreaks, split_sentences
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.texts.translations import Translations

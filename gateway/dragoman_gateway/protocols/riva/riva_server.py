@@ -11,8 +11,8 @@ from dragoman_gateway.access.record import RequestRecord
 from dragoman_gateway.protocols.riva.riva_service import CALLS, NAME, RivaService
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.shared.metrics import status_class
-from dragoman_gateway.web.access_log import AccessLog
-from dragoman_gateway.web.request_spans import RequestSpans
+from dragoman_gateway.web.middleware.access_log import AccessLog
+from dragoman_gateway.web.middleware.request_spans import RequestSpans
 
 _WINDOW_BYTES = 64 << 10
 """What gRPC receives of a call before it is read; with its probe of the bandwidth, megabytes."""

@@ -29,7 +29,7 @@ from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.request_spans import RequestSpans
+from dragoman_gateway.web.middleware.request_spans import RequestSpans
 
 _LOG = logging.getLogger(__name__)
 NAME = "riva"

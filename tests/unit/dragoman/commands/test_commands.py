@@ -20,7 +20,7 @@ from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.launch import launcher, stop_signals
 
 from dragoman.cli import COMMANDS, GROUPS, main
-from dragoman.commands.options import read_terms
+from dragoman.commands.shared.options import read_terms
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY, CommandLine

@@ -29,7 +29,7 @@ from dragoman_training.marian.languages import Languages
 from dragoman_training.run.checkpoint_folder import read_arrays
 
 from dragoman.cli import main
-from dragoman.commands.hub_models import hub_progress
+from dragoman.commands.shared.hub_models import hub_progress
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, digests
 from tests.conftest import CommandLine

@@ -25,7 +25,7 @@ from dragoman_serving.engine.settings import FloatPrecision, Precision, Quantize
 from dragoman.cli import main
 from dragoman.kernel.manifest import Manifest, TensorEntry, sha256
 from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
-from lab.peers.base_model import write_random_bundle
+from lab.peers.models.base_model import write_random_bundle
 from tests.conftest import REPOSITORY
 
 pytest.importorskip("tensorrt_rtx")

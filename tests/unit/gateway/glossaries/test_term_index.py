@@ -11,7 +11,7 @@ from dragoman_serving.request.glossary import Glossary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.texts.sentences import LineBreaks
 
 UNCUT_BYTES = 12
 WORDS = st.sampled_from(

@@ -28,7 +28,7 @@ from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import check, splits
 from dragoman_serving.request.glossary import Glossary
 
-from dragoman.kernel.sentences import LineBreaks, split_sentences
+from dragoman.kernel.texts.sentences import LineBreaks, split_sentences
 
 DIRECTIONS = (("en", "de"), ("de", "en"))
 _NOT_OF_SENTENCES = (

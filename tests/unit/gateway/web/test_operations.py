@@ -15,7 +15,7 @@ from dragoman_gateway.texts import server_status, translations
 from dragoman_gateway.web.forwarding import Networks
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.language import detect_language
+from dragoman.kernel.texts.language import detect_language
 from tests.unit.gateway.asgi import Application
 
 

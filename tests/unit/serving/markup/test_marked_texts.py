@@ -14,7 +14,7 @@ from dragoman_serving.markup.placement import place
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.texts.sentences import LineBreaks
 from tests.unit.serving.markup.test_placement import check_structure, markups
 
 SENTENCES = ["I like red cars.", "Yes!", "Do\nyou see it?", "It is the 2nd one, I think."]

@@ -17,7 +17,7 @@ from dragoman_serving.request.suppression import suppressed_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.kernel.terms import folded, folded_text
+from dragoman.kernel.texts.terms import folded, folded_text
 from tests.timing import fastest_s
 
 PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", "▁b", "?", "a?!", "!")

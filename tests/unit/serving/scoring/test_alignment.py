@@ -18,8 +18,8 @@ from dragoman_serving.scoring.alignment import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Piece, Tokenizer
+from dragoman.kernel.texts.sentences import split_sentences
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

@@ -6,8 +6,8 @@ from dragoman_serving.translation.segments import pieces_of_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.kernel.sentences import LineBreaks
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.sentences import LineBreaks
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"

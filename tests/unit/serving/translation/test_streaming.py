@@ -11,7 +11,7 @@ from dragoman_serving.translation.segments import Piece, SourceSentence
 from dragoman_serving.translation.streaming import TextStream
 
 from dragoman.kernel.hypothesis import Hypothesis
-from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.texts.sentences import LineBreaks
 
 SENTENCE = SourceSentence((1, 2), 9, SearchOptions())
 

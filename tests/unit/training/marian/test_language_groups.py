@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dragoman_training.marian.language_groups import MEMBERS
 
-from dragoman.kernel.language import detect_source, detectable_languages
+from dragoman.kernel.texts.language import detect_source, detectable_languages
 
 
 @pytest.mark.parametrize("group", MEMBERS)

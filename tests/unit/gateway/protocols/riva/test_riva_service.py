@@ -15,7 +15,7 @@ from dragoman_gateway.protocols.riva import messages, riva_server, riva_service
 from dragoman_gateway.protocols.riva.riva_server import RivaServer
 from dragoman_gateway.protocols.riva.riva_service import RivaService
 from dragoman_gateway.texts.languages import Languages
-from dragoman_gateway.web.request_spans import RequestSpans
+from dragoman_gateway.web.middleware.request_spans import RequestSpans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 

@@ -1,0 +1,1 @@
+"""The text itself: sentences, clauses, tags, the matching of terms, its language."""

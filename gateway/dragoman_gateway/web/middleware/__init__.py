@@ -1,0 +1,1 @@
+"""What every connection and every HTTP request passes before its endpoint."""

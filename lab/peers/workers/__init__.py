@@ -1,0 +1,1 @@
+"""Contenders in processes of their own, used over pipes."""

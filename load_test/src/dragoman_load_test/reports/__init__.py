@@ -1,0 +1,1 @@
+"""The results of load tests as lines, charts and pages, and their comparison."""

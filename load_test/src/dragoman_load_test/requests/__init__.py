@@ -1,0 +1,1 @@
+"""Requests to a server under load, and their answers."""
