@@ -27,8 +27,8 @@ class TermIndex:
     """Terms of one direction, sorted for prefix search.
 
     The engine uses the same rule (`dragoman.kernel.texts.terms`), the longest term first,
-    separately in each part of a text. This index finds every term that could occur in any part, also
-    within a longer term, so that the engine gets the same result from these terms as from all.
+    separately in each part of a text. This index finds every term that could occur in any part,
+    also within a longer term, so that the engine gets the same result from these terms as from all.
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:

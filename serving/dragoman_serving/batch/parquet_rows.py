@@ -16,6 +16,9 @@ from pyarrow import parquet
 from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
 from dragoman_serving.batch.storage import InputFile
 
+_THREADS = False
+"""Arrow's threads release a file of Python's some time after the read. If the interpreter ends
+before that, the process aborts: https://github.com/apache/arrow/issues/34314 and 50482."""
 _TYPES = {"INT32": pyarrow.int32(), "FP32": pyarrow.float64(), "BYTES": pyarrow.string()}
 """Types of columns by Triton's types; lists and objects are written as JSON text."""
 _GROUP_ROWS = 100_000
@@ -77,7 +80,9 @@ class ParquetRowFormat:
         rows, gathered, waiting = 0, [], 0
         with parquet.ParquetWriter(file, schema) as writer:
             for part in parts:
-                table = parquet.read_table(io.BytesIO(part)).cast(schema)
+                table = (
+                    parquet.ParquetFile(io.BytesIO(part)).read(use_threads=_THREADS).cast(schema)
+                )
                 gathered.append(table)
                 rows, waiting = rows + table.num_rows, waiting + table.num_rows
                 if waiting >= _GROUP_ROWS:
@@ -162,7 +167,7 @@ def _opened(file: BinaryIO, name: str) -> parquet.ParquetFile:
 def _group(source: InputFile, index: int) -> Any:
     """A row group, cached because consecutive chunks are in the same one."""
     with source.storage.open(source.name) as opened:
-        return parquet.ParquetFile(opened).read_row_group(index)
+        return parquet.ParquetFile(opened).read_row_group(index, use_threads=_THREADS)
 
 
 @functools.lru_cache(maxsize=2)
