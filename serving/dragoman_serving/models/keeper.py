@@ -29,6 +29,10 @@ _LOOK_S = 0.02
 _RETRY_S = 10.0
 """After a failed load, requests for the bundle are refused for this time; then it is retried."""
 
+_REST, _MOST_REST_S = 4.0, 0.25
+"""Loads that displace other bundles rest in between, so that bundles in use keep most of the
+processors: this multiple of a load's time, at most so many seconds."""
+
 
 class Loaded(Protocol):
     """A loaded bundle."""
@@ -433,13 +437,23 @@ class Keeper(Generic[_Loaded]):
     def _carry_out(
         self, dropped: list[_Version[_Loaded]], loading: _Version[_Loaded] | None
     ) -> None:
+        begin_s = time.monotonic()
         for version in dropped:
             self._drop(version)
         if loading is not None:
             self._bring(loading)
         with self._changed:
+            self._changed.notify_all()
+            if dropped and loading is not None:
+                rest_s = min(_REST * (time.monotonic() - begin_s), _MOST_REST_S)
+                self._changed.wait_for(lambda: not self._disturbs(loading), rest_s)
             self._is_working = False
             self._changed.notify_all()
+
+    def _disturbs(self, loading: _Version[_Loaded]) -> bool:
+        """Whether another load would take time from other bundles than the last one."""
+        others = (version.in_flight for version in self._versions if version is not loading)
+        return any(others) and not self._closed
 
     def _drop(self, version: _Version[_Loaded]) -> None:
         loaded, version.loaded = version.loaded, None

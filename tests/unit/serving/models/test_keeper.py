@@ -178,6 +178,21 @@ def test_a_waiting_bundle_gets_space_although_others_are_always_busy(
         assert all(count.result(WAIT_S) for count in counts)
 
 
+def test_loads_that_displace_bundles_rest_while_others_are_in_use(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_module, "_REST", 1e9)
+    monkeypatch.setattr(keeper_module, "_MOST_REST_S", WAIT_S)
+    world = make(2, "a", "b", "c")
+    used = world.keeper.wait("a").result(WAIT_S)
+    assert [use(world, name) for name in "bc"] == ["b1", "c1"]
+    waiting = world.keeper.wait("b")
+    with pytest.raises(TimeoutError):
+        waiting.result(0.2)
+    used.release()
+    waiting.result(WAIT_S).release()
+
+
 def test_a_deadline_expires_while_another_request_continues(make: Make) -> None:
     world = make(None, "a", "b")
     use(world, "b")
