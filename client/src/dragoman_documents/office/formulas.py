@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from xml.parsers import expat
 
+from dragoman_documents.office.run_profiles import STRINGS
 from dragoman_documents.xml.its_rules import local_name
 
 MOST_PATTERNS: Final = 100
@@ -25,8 +26,12 @@ _NAMES = {
     "filter": ("val",),
     "customFilter": ("val",),
     "filter-condition": ("value",),
+    "data-pilot-field": ("source-field-name",),
+    "data-pilot-member": ("name",),
 }
 """Attributes that repeat the text of a cell, by element."""
+_REFERENCES = frozenset({"sheet", "definedName", "table", "named-range"})
+"""Elements whose names a formula can take from a cell, by `INDIRECT`."""
 _CONDITIONS = ("formula", "condition", "expression")
 """Attributes of OpenDocument with a formula."""
 
@@ -41,13 +46,16 @@ class Quoted:
     def __init__(self) -> None:
         """Start without any."""
         self._texts: set[str] = set()
+        self._references: set[str] = set()
+        self._has_indirect = False
         self._patterns: set[tuple[str, ...]] = set()
         self.has_texts = False
 
     def __contains__(self, text: str) -> bool:
         """Whether a formula quotes a text; case is ignored, as in formulas."""
         folded = _folded(text)
-        if folded in self._texts or len(self._patterns) > MOST_PATTERNS:
+        names = {folded, folded.replace(" ", "_")} if self._has_indirect else set()
+        if folded in self._texts or len(self._patterns) > MOST_PATTERNS or names & self._references:
             return True
         return any(_matches(folded, pattern) for pattern in self._patterns)
 
@@ -66,11 +74,7 @@ class Quoted:
             if name in _FORMULAS:
                 formula = []
             self.has_texts |= name == "is"
-            values = {local_name(key): value for key, value in attributes.items()}
-            for key in _NAMES.get(name, ()):
-                self._add(values.get(key, ""))
-            for key in _CONDITIONS:
-                self._add_formula(values.get(key, ""))
+            self._add_attributes(name, {local_name(key): attributes[key] for key in attributes})
 
         def end(_name: str) -> None:
             nonlocal formula
@@ -97,7 +101,16 @@ class Quoted:
             message = expat.ErrorString(error.code)
             raise ValueError(f"line {error.lineno}, column {error.offset + 1}: {message}") from None
 
+    def _add_attributes(self, element: str, values: Mapping[str, str]) -> None:
+        for key in _NAMES.get(element, ()):
+            self._add(STRINGS.decode(values.get(key, "")))
+        if element in _REFERENCES:
+            self._references.add(_folded(values.get("name", "")))
+        for key in _CONDITIONS:
+            self._add_formula(values.get(key, ""))
+
     def _add_formula(self, formula: str) -> None:
+        self._has_indirect |= "INDIRECT(" in formula
         for written in _LITERAL.findall(formula):
             literal = written.replace('""', '"')
             self._add(literal)
@@ -110,7 +123,9 @@ class Quoted:
             self._texts.add(text)
             if _WILDCARD.search(text) and len(self._patterns) <= MOST_PATTERNS:
                 # "?" stands for one character; here for any number, so that more texts match.
-                self._patterns.add(tuple(part for part in re.split(r"[*?]+", text)))
+                # What matches any text, such as "*", also matches its translation.
+                pattern = tuple(re.split(r"[*?]+", text))
+                self._patterns |= {pattern} if any(pattern) else set()
 
 
 def _folded(text: str) -> str:
