@@ -188,6 +188,12 @@ def _texts(markdown: str) -> list[str]:
     ("markdown", "texts"),
     [
         ("---\ntitle: Hello\n---\n\nThe text.", ["The text."]),
+        ("---\r\ntitle: Hello\r\n---\r\n\r\nThe text.", ["The text."]),
+        ("$$ a = b\nc = d $$\n\nThe text.", ["The text."]),
+        ("{% highlight c %}\nint a\n{% endhighlight %}\n\nThe text.", ["The text."]),
+        ("[TOC]\n\n*[HTML]: A language\n\nThe text.", ["The text."]),
+        ("Term\n:   Its meaning\n    goes on.\n", ["Term", "Its meaning goes on."]),
+        ('=== "Tab"\n\n    The text.\n', ["The text."]),
         ("> [!NOTE]\n> A *red* car.\n", ["A red car."]),
         ("!!! note\n    A car.\n", ["A car."]),
         ("- [x] Done\n- [ ] Not done", ["Done", "Not done"]),
@@ -234,6 +240,7 @@ def test_texts_of_documents(markdown: str, texts: list[str]) -> None:
         ("**a** b", 'Das "Auto"s.', ((4, 10),), 'Das **"Auto"s.**'),
         ("[a](x) b", "Hallo! Welt", ((7, 11),), "Hallo! [Welt](x)"),
         ("[a](x) b", "Hallo!Welt", ((6, 10),), r"Hallo\![Welt](x)"),
+        ("![a] b\n\n[a]: /x", "B", ((0, 0),), "![B][a] B\n\n[a]: /x"),
         ("[a] b\n\n[a]: /x", "B A", ((2, 3),), "B [A][a]\n\n[a]: /x"),
     ],
 )
@@ -266,6 +273,20 @@ def test_a_wrapped_paragraph_is_wrapped_again(prefix: str) -> None:
     assert " ".join(wrapped) == target
     assert max(map(len, wrapped)) <= len(lines[0])
     assert all(re.match(r"\w", line) and not line[0].isdigit() for line in wrapped)
+
+
+@pytest.mark.parametrize(
+    ("source", "translation"),
+    [
+        ("See [[A Page|here]] and [[my_page]].", "sEE [[A Page|here]] AND [[my_page]]."),
+        ("See [[1]](a.html).", "sEE [\\[1\\]](a.html)."),
+        ("![A cat](a.png){width=300} is", "![a CAT](a.png){width=300} IS"),
+    ],
+)
+def test_what_other_programs_read_is_kept(source: str, translation: str) -> None:
+    assert (
+        written(open_reader("markdown", READING), source.encode(), swapped).decode() == translation
+    )
 
 
 def test_titles_and_pictures_are_escaped() -> None:

@@ -17,12 +17,11 @@ BlockKind = Literal["text", "title", "cell", "html"]
 MOST_DEPTH: Final = 100
 """Deeper quotations and lists are text."""
 _FRONT_MATTER = re.compile(
-    r"(?:---|\+\+\+)[ \t]*\n(?:(?!---|\+\+\+|\.\.\.).*\n)*+(?:---|\+\+\+|\.\.\.).*\n?"
+    r"(?:---|\+\+\+)[ \t]*\r?\n(?:(?!---|\+\+\+|\.\.\.).*\n)*+(?:---|\+\+\+|\.\.\.).*\n?"
 )
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|$)")
-_MARKER = re.compile(r"(?:[-+*]|(\d{1,9})[.)])(?=[ \t]|$)")
+_MARKER = re.compile(r"(?:[-+*:]|(\d{1,9})[.)])(?=[ \t]|$)")
 _TASK = re.compile(r"\[[ xX]\][ \t]+")
-_DEFINITION = re.compile(r":[ \t]+")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:[ \t]*")
 _THEMATIC = re.compile(r"(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _SETEXT = re.compile(r"(?:=+|-+)[ \t]*$")
@@ -30,12 +29,20 @@ _HEADING = re.compile(r"#{1,6}(?:[ \t]+|$)")
 _HEADING_END = re.compile(
     r"(?<![ \t])[ \t]*+(?:(?<=[ \t])#+[ \t]*+)?(?:\{[#.:][^{}\n]*\}[ \t]*+)?$"
 )
-_FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})|(\$\$)(?!.*\$\$)")
+_FENCE = re.compile(
+    r"(`{3,})[^`]*$|(~{3,})|(\$\$)(?!.*\$\$)|\{(?:%-?|\{[<%])\s*highlight\b(?!.*(?:end|/\s*)highlight)"
+)
+_FORMULA_END = re.compile(r".*\$\$.*")
+_HIGHLIGHT_END = re.compile(r".*(?:end|/\s*)highlight\b.*")
+"""Where code of Jekyll and Hugo ends."""
 _LINK_DEFINITION = re.compile(r"\[((?:[^\[\]\\]|\\.){1,999})\]:[ \t]*(.*)")
 _TITLE_LINE = re.compile(r"\"[^\"]*\"[ \t]*$|'[^']*'[ \t]*$|\([^()]*\)[ \t]*$")
-_ALERT = re.compile(r"\[!\w+\][+-]?[ \t]*$")
-_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)[ \t]+\S")
-_DIRECTIVE = re.compile(r":::")
+_KEPT_LINE = re.compile(
+    r":::|\[!\w+\][+-]?[ \t]*$|\[\[?_?TOC_?\]\]?[ \t]*$|\*\[[^\]*]+\]:[^*]*$", re.IGNORECASE
+)
+"""Directives, alerts, places of a table of contents, and definitions of abbreviations."""
+_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?(?=[ \t]+[\"']))[ \t]+\S")
+"""Notes and tabs of MkDocs, whose text is indented."""
 _DELIMITERS = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _CELL = re.compile(r"(?:[^|\\]|\\.?)*+")
 _HTML_BLOCK = re.compile(
@@ -94,8 +101,8 @@ class MarkdownBlocks:
         self._containers: list[_Container] = []
         self._lines: list[tuple[int, int]] = []
         """The lines of the paragraph that is not finished."""
-        self._fence: tuple[str, int] | None = None
-        """The character and length of the open fence, if there is one."""
+        self._fence_end: re.Pattern[str] | None = None
+        """Matches the line that ends the open fence, if there is one."""
         self._html_end: re.Pattern[str] | None = None
         """What ends the open HTML; None: an empty line."""
         self._is_html = self._is_table = self._is_definition = False
@@ -115,9 +122,9 @@ class MarkdownBlocks:
                 self._add_text(position, end)
                 return
             self._flush()
-            self._fence = None
+            self._fence_end = None
             del self._containers[depth:]
-        if self._fence or self._is_html:
+        if self._fence_end or self._is_html:
             self._continue(position, end, is_blank)
         elif is_blank:
             self._flush()
@@ -167,10 +174,9 @@ class MarkdownBlocks:
     def _continue(self, position: int, end: int, is_blank: bool) -> None:
         """Add a line to a fenced block or to HTML."""
         line = self._text[position:end].strip()
-        if self._fence:
-            character, length = self._fence
-            if len(line) >= length and not line.strip(character):
-                self._fence = None
+        if self._fence_end:
+            if self._fence_end.fullmatch(line):
+                self._fence_end = None
             return
         if is_blank and self._html_end is None:
             self._flush()
@@ -201,9 +207,8 @@ class MarkdownBlocks:
                 width = 1 if content == end or width > 4 else width
                 self._containers.append(_Container(False, indent + len(marker[0]) + width))
                 position = content if width <= 4 else marker.end() + 1
-                for skipped in (_TASK, _DEFINITION):
-                    if match := skipped.match(self._text, position, end):
-                        position = match.end()
+                if match := _TASK.match(self._text, position, end):
+                    position = match.end()
             else:
                 break
             if not self._text[position:end].strip():
@@ -235,7 +240,7 @@ class MarkdownBlocks:
         """Add a line that is not of a paragraph; returns whether it is one."""
         if self._lines and _SETEXT.match(line):
             self._flush("title")
-        elif _THEMATIC.match(line) or _DIRECTIVE.match(line) or _ALERT.match(line):
+        elif _THEMATIC.match(line) or _KEPT_LINE.match(line):
             self._flush()
         elif heading := _HEADING.match(line):
             self._flush()
@@ -244,8 +249,7 @@ class MarkdownBlocks:
             self._add_block("text", [(first + heading.end(), last)])
         elif fence := _FENCE.match(line):
             self._flush()
-            mark = fence[1] or fence[2] or fence[3]
-            self._fence = mark[0], len(mark)
+            self._fence_end = _fence_end(fence)
         elif _ADMONITION.match(line):
             self._flush()
             self._containers.append(_Container(False, 4))
@@ -325,6 +329,12 @@ class MarkdownBlocks:
         lines[0] = begin, end
         if begin < lines[-1][1]:
             self.blocks.append(Block(kind, tuple(lines)))
+
+
+def _fence_end(begin: re.Match[str]) -> re.Pattern[str]:
+    if mark := begin[1] or begin[2]:
+        return re.compile(f"{mark[0]}{{{len(mark)},}}")
+    return _FORMULA_END if begin[3] else _HIGHLIGHT_END
 
 
 def normal_label(label: str) -> str:

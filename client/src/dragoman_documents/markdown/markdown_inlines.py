@@ -24,9 +24,11 @@ _TAG = re.compile(
     r"<(?:(/?)([A-Za-z][\w-]*)(?>(?:\s+[\w:@.-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?)*)\s*(/?)>"
     r"|!--[\s\S]*?-->)"
 )
-_MACRO = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|\{[#.:][^{}\n]*\}")
+_MACRO = re.compile(r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|\{(?:[#.:]|[\w-]+=)[^{}\n]*\}")
 _MATH = re.compile(r"\$(?=[^\s$])[^$\n]*(?<=[^\s$\\])\$(?!\d)")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]")
+_WIKI_LINK = re.compile(r"!?\[\[((?:[^\W_]|(?<=[^\W_])_+(?=[^\W_])|[ .,:/#|()'@-])+)\]\](?![(\[:])")
+"""`[[Page]]`, as in wikis, without marks that could begin or end other elements."""
 _DESTINATION = re.compile(
     r"\(\s*(?:<(?:[^<>\n\\]|\\.)*>|(?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.)*\))*)"
 )
@@ -174,6 +176,9 @@ class _Scan:
         text = self._text
         if text[at] == "]":
             return self._close(at)
+        wiki = _WIKI_LINK.match(text, at)
+        if wiki and normal_label(wiki[1]) not in self._labels:
+            return self._add("kept", at, wiki.end())
         if text[at] == "!":
             if text[at + 1 : at + 2] != "[":
                 return at + 1

@@ -183,14 +183,17 @@ class _Builder:
 
     def _tag(self, inline: Inline) -> Tag:
         opening = self._source(inline.begin, inline.inner_begin)
-        closing = self._source(inline.inner_end, inline.end)
-        if inline.label:
-            closing = f"][{' '.join(inline.label.split())}]".encode(self._encoding)
+        closing = self._closing(inline)
         if inline.title:
             before = self._source(inline.inner_end, inline.title[0])
             after = self._source(inline.title[1], inline.end)
             self._titles.append((len(self._codes) - 1, self._title(*inline.title), before, after))
         return Tag((opening,), closing)
+
+    def _closing(self, inline: Inline) -> bytes:
+        if inline.label:
+            return f"][{' '.join(inline.label.split())}]".encode(self._encoding)
+        return self._source(inline.inner_end, inline.end)
 
     def _add_opaque(self, inline: Inline) -> None:
         """Add an element that moves as a whole."""
@@ -199,7 +202,8 @@ class _Builder:
         if inline.kind == "break":
             shown = BREAK
         elif inline.kind == "kept":
-            shown = _plain(self._written[inline.begin : inline.end].strip("`<>")).strip()
+            inner = self._written[inline.inner_begin : inline.inner_end]
+            shown = _plain(inner.strip("`<>")).strip()
             shown = "" if len(shown) > MOST_KEPT_CHARACTERS else shown
         elif inline.kind == "image":
             spans = [
@@ -207,6 +211,7 @@ class _Builder:
             ]
             ends = [inline.begin, *(at for span in spans for at in span), inline.end]
             between = [self._source(b, e) for b, e in zip(ends[::2], ends[1::2], strict=True)]
+            between[-1] = self._closing(inline) if inline.label else between[-1]
             texts = [self._title(*span) for span in spans]
             parts = (
                 between[0],

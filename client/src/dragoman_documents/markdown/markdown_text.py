@@ -17,9 +17,9 @@ from dragoman_documents.markdown.markdown_inlines import InlineKind, flanks
 _SPACE: Final = re.compile(r"[\s\0-\x1f\x7f]")
 _SPECIAL: Final = re.compile(r"[\\*_`\[\]<&|~${!]")
 _ENTITY = re.compile(r"&#?\w{1,32};")
-_TEMPLATE = re.compile(r"\{(?=[{%#.:])|\$(?=[^\s$])[^$]*\$")
+_TEMPLATE = re.compile(r"\{(?=[{%#.:]|[\w-]+=)|\$(?=[^\s$])[^$]*\$")
 _BLOCK = re.compile(
-    r" *+((?:#{1,6}|[-+])(?=[ \n]|$)|-[- ]*(?=\n|$)|=+ *(?=\n|$)|>|:|!!!|\?\?\?|\+\+\+"
+    r" *+((?:#{1,6}|[-+])(?=[ \n]|$)|-[- ]*(?=\n|$)|===|=+ *(?=\n|$)|>|:|!!!|\?\?\?|\+\+\+"
     r"|\d{1,9}(?=[.)](?:[ \n]|$)))"
 )
 """What begins a block at the beginning of a line; a backslash before it, or behind digits, keeps it
