@@ -150,6 +150,13 @@ def test_real_files(name: str, path: Path) -> None:
             '{"k_one": "{{count}} car", "k_other": "{{count}} cars"}',
             '{"k_one": "{{COUNT}} CAR", "k_other": "{{COUNT}} CARS"}',
         ),
+        (
+            "json",
+            '{"a": {"message": "Hi", "title": "Hello"}, "b": "You"}',
+            '{"a": {"message": "hI", "title": "hELLO"}, "b": "yOU"}',
+        ),
+        ("properties", "a=Hi \\ud83d\\ude00\n", "a=hI \\ud83d\\ude00\n"),
+        ("strings", '"a" = "Hi \\Ud83d\\Ude00";', '"a" = "hI 😀";'),
         ("properties", "a=Hi\nb = x.y.Z\n", "a=hI\nb = x.y.Z\n"),
         ("properties", "a=It''s {0}\nb=It's\n", "a=iT''S {0}\nb=iT'S\n"),
         ("properties", "a=Hi \\\n   you\n", "a=hI YOU\n"),
@@ -190,6 +197,7 @@ def test_a_catalogue_gets_the_localizations_that_it_lacks() -> None:
             },
             "key": {"localizations": {"en": {"stringUnit": {"state": "new", "value": "Open it"}}}},
             "plural": {"localizations": {"en": {"variations": {"plural": {}}}}},
+            "%#@n@ of": {"localizations": {"en": {"substitutions": {"n": {}}}}},
             "not": {"shouldTranslate": False},
         },
         "version": "1.0",
@@ -211,6 +219,16 @@ def test_encodings_of_strings(encoding: str) -> None:
     document = '"é" = "Hi é";\n'.encode(encoding)
     translated = written(open_reader("strings", READING), document, swapped)
     assert translated.decode(encoding) == '"é" = "hI é";\n'
+
+
+def test_properties_in_ascii_get_escapes() -> None:
+    translated = written(open_reader("properties", READING), b"a=x\n", hostile("\u00e9"))
+    assert translated == b"a=\\u00e9x\\u00e9\n"
+
+
+def test_quoted_names_of_columns_may_have_any_delimiter() -> None:
+    document = b'"Title";"a, b, c"\nHi;no\n'
+    assert texts_of("csv", document, Reading("en", "de", ("Title",))) == ["Hi"]
 
 
 def test_properties_in_latin_1_get_escapes() -> None:

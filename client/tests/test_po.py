@@ -94,6 +94,7 @@ def _translated(document: str, reading: Reading = READING) -> str:
     ("source", "translation"),
     [
         ('msgid "A"\nmsgstr ""\n', '#, fuzzy\nmsgid "A"\nmsgstr "a"\n'),
+        ('#, fuzzy, c\nmsgid "A"\nmsgstr ""\n', '#, fuzzy, c\nmsgid "A"\nmsgstr "a"\n'),
         ('#, c\nmsgid "A"\nmsgstr ""\n', '#, fuzzy, c\nmsgid "A"\nmsgstr "a"\n'),
         ('# a\n#| b\nmsgid "A"\nmsgstr ""\n', '# a\n#, fuzzy\n#| b\nmsgid "A"\nmsgstr "a"\n'),
         ('msgid "A"\nmsgstr "B"\n', 'msgid "A"\nmsgstr "B"\n'),
@@ -131,6 +132,11 @@ def test_long_translations_are_wrapped() -> None:
 def test_the_header_names_the_encoding() -> None:
     document = _HEADER.format(2).replace("UTF-8", "ISO-8859-1") + 'msgid "Öl"\nmsgstr ""\n'
     assert texts_of("po", document.encode("latin-1")) == ["Öl"]
+
+
+def test_a_template_gets_the_encoding_of_its_translations() -> None:
+    content = _translated(_HEADER.format(2).replace("UTF-8", "CHARSET") + 'msgid "A"\nmsgstr ""\n')
+    assert "charset=UTF-8\\n" in content
 
 
 @pytest.mark.parametrize("content", [b"Hello", b'msgid "a', b'"a"\n', b'msgid "a"b"\n', b"\xff"])

@@ -63,6 +63,7 @@ def test_real_files(path: Path) -> None:
         ("a: Hi you # note\n", "a: hI YOU # note\n"),
         ("a: 'It''s'\nb: \"x\\ty z\"\n", "a: 'iT''S'\nb: \"X\\tY Z\"\n"),
         ("a: |\n  Hi\n  you\n\nb: Yes, it is\n", "a: |\n  hI\n  YOU\n\nb: yES, IT IS\n"),
+        ("a: |\n  Hi\n    you\nb: c d\n", "a: |\n  hI\n    YOU\nb: C D\n"),
         ("a: >-\n    Hi\n    you\nb: c d\n", "a: >-\n    hI YOU\nb: C D\n"),
         ("a: &x Hi you\nb: *x\n", "a: &x hI YOU\nb: *x\n"),
         ("a: Hi you\nb: 1\nc: [One day, Two days]\n", "a: hI YOU\nb: 1\nc: [oNE DAY, tWO DAYS]\n"),

@@ -37,6 +37,11 @@ def _known_name(label: str) -> str | None:
     return None
 
 
+def with_whole_characters(text: str) -> str:
+    """Returns a text whose pairs of surrogates, such as those of escapes, are characters."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
 def is_single_byte(name: str) -> bool:
     """Whether an encoding has one byte per character and includes ASCII.
 

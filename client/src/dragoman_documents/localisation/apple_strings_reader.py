@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from dragoman_documents.core.encodings import with_whole_characters
 from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.localisation.messages import is_text, message
 from dragoman_documents.text_files.text_reader import TextReader
@@ -63,7 +64,7 @@ class AppleStringsReader(TextReader):
 
 
 def _read(written: str) -> str:
-    return _ESCAPE.sub(_unescaped, written)
+    return with_whole_characters(_ESCAPE.sub(_unescaped, written))
 
 
 def _unescaped(match: re.Match[str]) -> str:

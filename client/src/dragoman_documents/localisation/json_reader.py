@@ -105,7 +105,10 @@ class JsonReader(TextReader):
                 continue
             own = ("strings", path[1], "localizations", source)
             text = content.values.get((*own, "stringUnit", "value"), path[1])
-            if (*own, "variations") in content.ends or not is_text(text):
+            has_forms = any(
+                (*own, kind) in content.ends for kind in ("variations", "substitutions")
+            )
+            if has_forms or not is_text(text):
                 continue
             before = f'"{target}" : {{ "stringUnit" : {{ "state" : "needs_review", "value" : "'
             before = before if parent else f'"localizations" : {{ {before}'

@@ -18,6 +18,9 @@ _NOT_TEXT = re.compile(
 )
 """A word without spaces that is an address, a name of a file, an identifier or a code."""
 
+_OF_CHROME = (("message",), ("description",), ("placeholders",))
+"""The keys below each message of a Chrome extension."""
+
 
 @dataclass(frozen=True)
 class InsertedText(Segment):
@@ -66,7 +69,7 @@ def chosen(
         ValueError: most of its values are not text.
     """
     messages = [index for index, (path, _) in enumerate(values) if path[1:] == ("message",)]
-    if messages:  # as in Chrome's extensions, beside descriptions
+    if messages and all(path[1:2] in _OF_CHROME for path, _ in values):
         return messages
     if has_records:
         raise ValueError("it has lists of objects, so it is data, and no file of messages")

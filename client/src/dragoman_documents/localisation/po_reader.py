@@ -118,7 +118,10 @@ class PoReader(TextReader):
         has_letters = all(any(map(str.isalpha, text)) for text, _ in texts)
         if not (message and has_letters and translations) or any(translations):
             is_done = message and has_letters and any(translations)
-            yield Raw(spelling.raw(text[begin:end]), left="done" if is_done else None)
+            written = text[begin:end]
+            if not message:  # the header of a template
+                written = written.replace("charset=CHARSET", "charset=UTF-8")
+            yield Raw(spelling.raw(written), left="done" if is_done else None)
             return
         first = next(at for key, at in begins.items() if key.startswith("msgstr"))
         line_end = "\r\n" if text[:end].endswith("\r\n") else "\n"
@@ -130,8 +133,10 @@ class PoReader(TextReader):
             for line in flags or lines
             if line.written is not None or line in flags or text.startswith("#|", line.begin)
         )
-        rest = text[marked + 2 * bool(flags) : first]
-        before = f"#, fuzzy,{rest}" if flags else f"#, fuzzy{line_end}{rest}"
+        before = text[marked:first]
+        if not any("fuzzy" in text[line.begin : line.end] for line in flags):
+            rest = f",{before.removeprefix('#,')}" if flags else line_end + before
+            before = f"#, fuzzy{rest}"
         yield Raw(spelling.raw(text[begin:marked]))
         for index, (source, forms) in enumerate(texts):
             last = begins.get("msgstr[1]", end) if index + 1 < len(texts) else end

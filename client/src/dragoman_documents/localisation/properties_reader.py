@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from dragoman_documents.core.encodings import with_whole_characters
 from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.localisation.messages import is_text, message
 from dragoman_documents.text_files.text_reader import TextReader
@@ -40,7 +41,7 @@ class PropertiesReader(TextReader):
 
     def parts(self, text: str, encoding: str) -> Iterator[Raw | Segment]:
         """See `TextReader`."""
-        is_ascii = text.isascii() and "\\u" in text
+        is_ascii = text.isascii()
         position = kept = 0
         while position < len(text):
             line = _LINE.match(text, position)
@@ -62,7 +63,7 @@ class PropertiesReader(TextReader):
 
 
 def _read(written: str, *, has_arguments: bool) -> str:
-    text = _ESCAPE.sub(_unescaped, written)
+    text = with_whole_characters(_ESCAPE.sub(_unescaped, written))
     return text.replace("''", "'") if has_arguments else text
 
 

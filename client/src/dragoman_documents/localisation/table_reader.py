@@ -44,7 +44,8 @@ class TableReader(TextReader):
             ValueError: a column is missing, or a quotation mark.
         """
         head = text.partition("\n")[0]
-        delimiter = max(_DELIMITERS, key=lambda sign: (head.count(sign), sign == ","))
+        signs = re.sub('"[^"]*"', "", head)
+        delimiter = max(_DELIMITERS, key=lambda sign: (signs.count(sign), sign == ","))
         _field = re.compile(
             rf'(?:"((?:[^"]|"")*+)"|([^{re.escape(delimiter)}"\r\n][^{re.escape(delimiter)}\r\n]*+|))'
             rf"({re.escape(delimiter)}|\r\n?|\n|\Z)"

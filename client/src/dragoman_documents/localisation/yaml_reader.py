@@ -71,7 +71,8 @@ class YamlReader(TextReader):
             shown = "".join(c if c.isprintable() or c in "\n\t" else " " for c in translation)
             if block:
                 lines = [line.rstrip() for line in shown.strip().split("\n")]
-                indented = (block[1] + line.lstrip() if line.strip() else "" for line in lines)
+                lines = lines if scalar.style == "|" else [line.lstrip() for line in lines]
+                indented = (block[1] + line if line else "" for line in lines)
                 content = head + ("\n\n" if scalar.style == ">" else "\n").join(indented) + rest
             else:
                 content = _quoted(around[0] + shown.strip() + around[2], scalar.style)

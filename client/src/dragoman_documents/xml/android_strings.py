@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from dragoman_documents.core.encodings import with_whole_characters
+
 _ESCAPE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|(.))|"|\\$""", re.DOTALL)
 _SPECIAL = re.compile(r"""[\\"'\n\t]|^[@?]|(?<= ) """)
 _WRITTEN = {"\n": "\\n", "\t": "\\t", " ": "\\u0020"}
@@ -15,7 +17,7 @@ _READ = {"n": "\n", "t": "\t"}
 
 def decode(written: str) -> str:
     """Unescape text; unescaped quotes only group, and are removed."""
-    return _ESCAPE.sub(_shown, written)
+    return with_whole_characters(_ESCAPE.sub(_shown, written))
 
 
 def encode(text: str) -> str:
