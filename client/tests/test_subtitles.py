@@ -39,7 +39,7 @@ def _skeleton(name: str, document: bytes) -> tuple[list[str], list[str]]:
             others.append(line)
             is_text = True
         elif not line.strip():
-            is_text = False
+            is_text = is_text and name == "srt"
         elif not is_text or (
             line.strip().isdigit() and "-->" in "".join(lines[index + 1 : index + 2])
         ):
@@ -121,6 +121,12 @@ def test_real_subtitles(path: Path) -> None:
 )
 def test_a_sentence_over_several_cues_is_one_text(cues: list[str], texts: list[str]) -> None:
     assert texts_of("srt", _file(cues)) == texts
+
+
+def test_text_behind_an_empty_line_is_of_the_same_cue() -> None:
+    document = b"7\n" + _file(["I saw.\n\n12\nYou.\n", "Hi."])
+    assert texts_of("srt", document) == ["I saw.", "12\nYou.".replace("\n", " "), "Hi."]
+    assert written(open_reader("srt", READING), document, identity) == document
 
 
 def test_a_pause_ends_a_text() -> None:

@@ -88,7 +88,7 @@ class SubtitleReader(TextReader):
         Raises:
             ValueError: the file has no cues.
         """
-        cues, rest = _cues(text)
+        cues, rest = _cues(text, is_vtt=self._is_vtt)
         if self._is_vtt and not text.startswith("WEBVTT"):
             raise ValueError("line 1: a WebVTT file begins with WEBVTT")
         if not cues and not self._is_vtt and text.strip():
@@ -175,17 +175,23 @@ class SubtitleReader(TextReader):
         return Spelling(encoding, read, write)
 
 
-def _cues(text: str) -> tuple[list[_RawCue], str]:
-    """Returns the cues, and what is after the last one."""
+def _cues(text: str, *, is_vtt: bool) -> tuple[list[_RawCue], str]:
+    """Returns the cues, and what is after the last one.
+
+    In SubRip, the text of a cue goes on behind an empty line, if no other cue begins there.
+    """
     cues: list[_RawCue] = []
     lines = _LINE.findall(text)
     before: list[str] = []
     index = 0
     while index < len(lines):
         times = _TIMES.match(lines[index])
-        before.append(lines[index])
-        index += 1
-        if times is None:
+        goes_on = cues and not is_vtt and lines[index].strip()
+        goes_on = goes_on and "-->" not in "".join(lines[index : index + 2])
+        if not goes_on:
+            before.append(lines[index])
+            index += 1
+        if not (times or goes_on):
             continue
         begin = index
         while index < len(lines) and lines[index].strip() and "-->" not in lines[index]:
@@ -194,8 +200,8 @@ def _cues(text: str) -> tuple[list[_RawCue], str]:
             index -= 1  # the number of a cue without an empty line before it
         content = "".join(lines[begin : max(begin, index)])
         written = content.rstrip("\r\n")
-        clocks = times.groups(default="0")
-        shown = Cue(_seconds(*clocks[:4]), _seconds(*clocks[4:]))
+        clocks = times.groups(default="0") if times else ()
+        shown = Cue(_seconds(*clocks[:4]), _seconds(*clocks[4:])) if times else cues[-1].times
         cues.append(_RawCue("".join(before), written, shown))
         before = [content[len(written) :]]
     return cues, "".join(before)
