@@ -21,7 +21,10 @@ _SPACES = re.compile(r"[ \t\n\f\r]+")
 def html_tree(document: bytes, encoding: str = "utf-8") -> Any:
     """The tree that browsers build from a page."""
     text = document.decode(encoding, "replace").removeprefix("\ufeff")
-    return html5lib.parse(text, namespaceHTMLElements=False)
+    tree = html5lib.parse(text, namespaceHTMLElements=False)
+    for option in tree.iter("option"):  # its text is its value, if it has no other
+        option.attrib.setdefault("value", " ".join("".join(option.itertext()).split()))
+    return tree
 
 
 def xml_tree(document: bytes) -> Any:

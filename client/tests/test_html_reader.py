@@ -310,6 +310,30 @@ def test_links_without_words_between_are_separate_texts(page: str, expected: lis
 @pytest.mark.parametrize(
     ("page", "expected"),
     [
+        ("<i class='a material-icons'>home</i> Go home", "Go home"),
+        ("Press <mat-icon>menu</mat-icon> here", "Press here"),
+        ("<map><area alt='The sun'></map>", "The sun"),
+    ],
+)
+def test_icons_and_areas_of_pictures(page: str, expected: str) -> None:
+    [part] = [part for part in read(HtmlReader(), page.encode()) if isinstance(part, Segment)]
+    assert part.text == expected
+    check_html(page.encode(), "<b>", Random(0))
+
+
+def test_a_translated_option_keeps_its_value() -> None:
+    page = '<select><option>Red "x"<OPTION value=b> Blue<option selected> Big </option></select>'
+    translated = written(HtmlReader(), page.encode(), swapped).decode()
+    assert translated == (
+        '<select><option value="Red &quot;x&quot;">rED "X"<OPTION value=b> bLUE'
+        '<option value="Big" selected> bIG </option></select>'
+    )
+    check_html(page.encode(), "<b>", Random(0))
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
         ("Open it<br>Close it", "Open it\u2028Close it"),
         ("Open it <br/>\n <BR>Close it", "Open it\u2028\u2028Close it"),
         ("<b>Open <i>it<br></i>Close</b> it", "Open it\u2028Close it"),

@@ -49,6 +49,8 @@ _DESCRIPTIONS = frozenset(
         "twitter:description",
     )
 )
+_ICONS = frozenset(("mat-icon", "md-icon", "v-icon"))
+_ICON_CLASSES = ("material-icons", "material-symbols")
 _TAG_NAME = re.compile(r"<[^ \t\n\f\r/>]*")
 _ATTRIBUTE = re.compile(
     r"""[ \t\n\f\r/]*(=?[^ \t\n\f\r/>=]*)"""
@@ -64,6 +66,12 @@ def role(name: str) -> str:
 def is_unknown(name: str) -> bool:
     """Whether HTML has no element with this name; browsers show these inline."""
     return name not in XHTML.roles and name not in VOID and name not in SKIPPED
+
+
+def is_icon(name: str, others: Mapping[str, str]) -> bool:
+    """Whether an element's text is the name of a picture, which a font shows in its place."""
+    classes = others.get("class", "").split()
+    return name in _ICONS or any(word.startswith(_ICON_CLASSES) for word in classes)
 
 
 def attributes(tag: str) -> dict[str, tuple[str, int, int, str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+
+from dragoman_options.markup import Span
 
 from dragoman_documents.core.gaps import OpaqueKind
 from dragoman_documents.core.languages import DocumentLanguages
@@ -89,6 +91,43 @@ class _Held:
             is_empty = token.is_void and self.element.name in _FOREIGN
             if not (is_empty or token.name in html_profile.VOID):
                 self.inner.append(token.name)
+
+
+@dataclass(frozen=True)
+class _OptionText(Segment):
+    """The text of an option, which is also the value that a form sends: the value stays.
+
+    Attributes:
+        tag: the start tag, and white space behind it.
+    """
+
+    tag: bytes = b""
+
+    def _written(
+        self,
+        translation: str,
+        spans: Sequence[Span],
+        children: Sequence[Sequence[int]],
+        attributes: Sequence[bytes],
+    ) -> Iterator[bytes]:
+        spelling = self.spelling
+        name, tag = "<option", self.tag.decode(spelling.encoding, spelling.errors)
+        yield spelling.raw(f"{tag[: len(name)]} value=")
+        yield html_spelling.in_attribute(spelling.encoding, "").write(self.text)
+        yield spelling.raw(tag[len(name) :])
+        yield from super()._written(translation, spans, children, attributes)
+
+
+def _option(tag: bytes, parts: list[Raw | Segment]) -> list[Raw | Segment]:
+    """Returns the parts of an option."""
+    texts = [part for part in parts if isinstance(part, Segment)]
+    if len(texts) != 1:
+        return [Raw(tag), *parts]
+    text, index = texts[0], parts.index(texts[0])
+    tag += b"".join(part.content for part in parts[:index] if isinstance(part, Raw))
+    values = {member.name: getattr(text, member.name) for member in fields(Segment)}
+    values["original"] = tag + text.original
+    return [_OptionText(**values, tag=tag), *parts[index + 1 :]]
 
 
 class HtmlReader:
@@ -178,6 +217,8 @@ class _Segmenter:
         self._is_behind_unknown = False
         """Whether the last token is the end tag of an unknown element."""
         self._held: _Held | None = None
+        self._option = b""
+        """The start tag of an option without a value, if nothing behind it is written yet."""
         self._cdata = ""
         """The last characters read of a CDATA section, which the tokenizer splits into tokens."""
 
@@ -229,6 +270,10 @@ class _Segmenter:
 
     def _start(self, token: HtmlToken) -> None:
         name, role = token.name, html_profile.role(token.name)
+        attributes = html_profile.attributes(token.raw)
+        values = html_profile.values(attributes)
+        if role == "inline" and html_profile.is_icon(name, values):
+            role = "opaque"
         parts_text = role in ("block", "skip") or self._elements.closes(name)
         if parts_text:
             self._flush()
@@ -238,8 +283,6 @@ class _Segmenter:
         if self._elements.settles(name):
             self._settle()
             self._is_settled &= was_settled
-        attributes = html_profile.attributes(token.raw)
-        values = html_profile.values(attributes)
         around = self._elements.around
         element = self._element(name, values)
         tag = replace(element)
@@ -250,7 +293,11 @@ class _Segmenter:
             element.says = False
         can_move = around.is_translated and not parts_text
         if not (can_move and self._move(token, role, element, parts)):
-            self._border(parts)
+            raw = self._raw(token.raw)
+            if name == "option" and "value" not in values and parts == [raw]:
+                self._option = raw
+            else:
+                self._border(parts)
             if name not in html_profile.VOID and not (token.is_void and around.is_skipped):
                 self._open(element)
 
@@ -380,12 +427,15 @@ class _Segmenter:
 
     def _write(self, pieces: list[Piece]) -> None:
         """Write a complete text; the end tags of elements still open will split texts."""
+        option, self._option = self._option, b""
         if not pieces:
+            self._out += [Raw(option)] if option else []
             return
         last = self._elements.last
         kind: SegmentKind = "title" if last.name in html_profile.TITLES else "text"
         spelling = self._title if last.name == "title" else self._text[not last.preserves]
-        self._out += segments(pieces, spelling, kind=kind)
+        texts = segments(pieces, spelling, kind=kind)
+        self._out += _option(option, [*texts]) if option else [*texts]
 
     def _parts(
         self,
