@@ -7,7 +7,7 @@ from dragoman_documents.core.segments import Segment
 from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from lxml import etree
-from translated_documents import identity, spans, texts, written
+from translated_documents import identity, read, spans, texts, written
 
 XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
@@ -206,6 +206,19 @@ def test_a_line_break_ends_a_line(version: str, source: str) -> None:
         unit = f'<unit id="1"><segment>{part}</segment></unit>'
     document = f'<xliff version="{version}" srcLang="en"><file><body>{unit}</body></file></xliff>'
     assert texts(XmlReader(target_language="de"), document.encode()) == ["Open it\u2028Close it"]
+
+
+def test_tags_of_angular_are_pairs() -> None:
+    tags = [f'<x id="{name}"/>' for name in ("START_LINK", "CLOSE_LINK", "START_LINK_1")]
+    source = "Go {0}here{1} or {2}there{1} now".format(*tags)
+    unit = f'<trans-unit id="1"><source>{source}</source></trans-unit>'
+    document = f'<xliff version="1.2"><file><body>{unit}</body></file></xliff>'.encode()
+    [segment] = [
+        part
+        for part in read(XmlReader(target_language="de"), document)
+        if isinstance(part, Segment)
+    ]
+    assert [segment.text[begin:end] for begin, end in spans(segment)] == ["here", "there"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from dragoman_client.files.document_translation import Excerpt, parts_of
 from dragoman_client.files.file_formats import ReadableFormat, Reading, format_of, open_reader
 from dragoman_documents.office.run_profiles import DRAWING, STRINGS, WORD
 from dragoman_documents.office.runs import RunReader
+from dragoman_documents.xml.xml_profiles import OPENDOCUMENT
 from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given, settings
@@ -35,7 +36,7 @@ from office_documents import (
     xlsx,
 )
 from office_laws import check_package, check_runs
-from translated_documents import hostile, identity, read, swapped, written
+from translated_documents import hostile, identity, read, shuffled, swapped, written
 
 DOCUMENTS = Path(__file__).parents[3] / "shared" / "documents"
 REAL = sorted(
@@ -244,6 +245,14 @@ def test_other_structures_keep_their_bytes(content: str) -> None:
         read(XmlReader(), written(open_reader(), content.encode(), hostile("<&")))
 
 
+def test_properties_of_an_element_around_runs_stay_its_first_element() -> None:
+    wrapped = f"<w:smartTag><w:smartTagPr/>{run('New York ')}{run('City', '<w:b/>')}</w:smartTag>"
+    document = docx(paragraph(run("I saw "), wrapped, run(" there.")))
+    for seed in range(9):
+        content = members(translated(document, "docx", shuffled(Random(seed))))["word/document.xml"]
+        assert b"<w:smartTag><w:smartTagPr/>" in content
+
+
 def test_cells_that_formulas_quote_are_left_and_counted() -> None:
     strings = "".join(
         f"<si><t>{text}</t></si>"
@@ -272,6 +281,34 @@ def test_cells_that_formulas_quote_are_left_and_counted() -> None:
     assert Excerpt.of(parts).left == {"quoted": 6}
 
 
+@pytest.mark.parametrize(
+    ("formula", "table", "left"),
+    [
+        ("COUNTIF(A:A,&quot;*&quot;)", "x", []),
+        ("&quot;Why &quot;&amp;A1&amp;&quot;?&quot;", "x", []),
+        ("A1", "Two_x000a_lines", ["Two\nlines"]),
+        ("INDIRECT(A1&amp;&quot;!B2&quot;)", "My_data", ["Sheet1", "My data"]),
+    ],
+)
+def test_cells_are_left_only_if_their_texts_matter(
+    formula: str, table: str, left: list[str]
+) -> None:
+    cells = ["Sheet1", "My data", "Two\nlines", "Hello"]
+    strings = "".join(f"<si><t>{cell}</t></si>" for cell in cells)
+    part = f'<table xmlns="{S}" name="{table}"><tableColumn name="{table}"/></table>'
+    sheet = f"<sheetData><row><c><f>{formula}</f></c></row></sheetData>"
+    document = xlsx(strings, sheet, **{"xl/tables/table1.xml": part})
+    assert texts(document, "xlsx") == [cell for cell in cells if cell not in left]
+
+
+def test_a_spreadsheet_keeps_the_fields_of_a_pivot_table() -> None:
+    pivot = '<table:data-pilot-field table:source-field-name="Heading"/>'
+    content = CONTENT.replace("</office:text>", f"{pivot}</office:text>")
+    mime_type = "application/vnd.oasis.opendocument.spreadsheet"
+    document = archive({"mimetype": mime_type, "content.xml": content})
+    assert "Heading" not in texts(document, "ods")
+
+
 def test_the_language_of_a_translated_document_is_set() -> None:
     body = paragraph(run("A ", '<w:lang w:val="en-GB"/>'), run("car", '<w:lang w:val="en-US"/>'))
     other = paragraph(run("12", '<w:lang w:val="en-GB"/>'))
@@ -291,6 +328,7 @@ SLIDE = (
     '<a:r><a:rPr lang="en-US" dirty="0"/><a:t>A </a:t></a:r><a:r><a:rPr lang="en-GB"/><a:t>title'
     '</a:t></a:r><a:br/><a:r><a:rPr b="1"/><a:t>bold</a:t></a:r><a:fld><a:t>IV</a:t>'
     "</a:fld><a:endParaRPr/></a:p><c:strCache><c:pt><c:v>Series</c:v></c:pt></c:strCache>"
+    "<c:multiLvlStrCache><c:lvl><c:pt><c:v>North</c:v></c:pt></c:lvl></c:multiLvlStrCache>"
     "<c:numCache><c:formatCode>General</c:formatCode><c:pt><c:v>1E5</c:v></c:pt></c:numCache>"
     "</p:sld>"
 )
@@ -347,8 +385,8 @@ def open_document(kind: str) -> bytes:
             "styles.xml": STYLES,
             "Object 1/content.xml": CONTENT.replace("Heading", "Chart"),
             "Pictures/a.png": b"\x89PNG" * 100,
-            "meta.xml": '<m xmlns:dc="dc"><dc:title>Kept</dc:title>'
-            "<dc:language>en</dc:language></m>",
+            "meta.xml": '<office:meta xmlns:office="o" xmlns:dc="dc"><dc:title>Kept</dc:title>'
+            "<dc:language>en</dc:language></office:meta>",
         }
     )
 
@@ -385,8 +423,8 @@ OPEN_DOCUMENT_TEXTS = [
 
 def test_slides() -> None:
     assert texts(PPTX, "pptx") == [
-        *("A cat", "A title\u2028bold", "Series"),
-        *("A cat", "A note\u2028bold", "Series"),
+        *("A cat", "A title\u2028bold", "Series", "North"),
+        *("A cat", "A note\u2028bold", "Series", "North"),
     ]
 
 
@@ -398,6 +436,28 @@ def test_open_documents(form: str, kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("<draw:frame><svg:title>A cat</svg:title><svg:desc>It sits</svg:desc></draw:frame>", 2),
+        ("<chart:title><text:p>Sales</text:p></chart:title>", 1),
+        ("<text:p>On <text:date>1 May</text:date> at noon.</text:p>", 1),
+        ("<text:p>Written by <text:creator>Ann</text:creator> at noon.</text:p>", 1),
+        ("<text:p>A <text:drop-down><text:label/>red</text:drop-down> car.</text:p>", 1),
+        ("<text:p>A <x:content-control>red</x:content-control> car.</text:p>", 1),
+        ("<draw:image><office:binary-data>aGVsbG8=</office:binary-data></draw:image>", 0),
+    ],
+)
+def test_elements_of_open_documents(content: str, expected: int) -> None:
+    body = f'<office:text {NAMESPACES} xmlns:svg="s" xmlns:chart="c" xmlns:x="x">{content}'
+    assert len(texts_of_xml(f"{body}</office:text>")) == expected
+
+
+def texts_of_xml(content: str) -> list[str]:
+    parts = read(XmlReader(OPENDOCUMENT), content.encode())
+    return [text.text for text in Excerpt.of(parts).segments]
+
+
 def test_a_spreadsheet_keeps_what_its_formulas_quote() -> None:
     document = open_document("spreadsheet")
     assert "yes" not in texts(document, "ods")
@@ -406,6 +466,8 @@ def test_a_spreadsheet_keeps_what_its_formulas_quote() -> None:
 
 def test_books() -> None:
     assert texts(BOOK, "epub") == ["Chapter", "A red car.", "Book", "Part"]
+    found = segments(BOOK, "epub", source_language="fr")
+    assert [segment.text for segment in found] == ["Chapter", "A red car.", "Book", "Part"]
 
 
 @pytest.mark.parametrize(

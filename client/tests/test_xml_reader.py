@@ -280,6 +280,20 @@ def test_a_fragment_may_have_a_declaration(head: str) -> None:
         texts(fragment(), document + b"</p>")
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<para>Press <inlinemediaobject><imageobject><imagedata/></imageobject><textobject><phrase>"
+        "A key</phrase></textobject></inlinemediaobject> now.</para>",
+        "<topic><p>Press <image><alt>A key</alt></image> now.</p></topic>",
+    ],
+)
+def test_a_picture_does_not_cut_its_sentence(document: str) -> None:
+    [segment] = [part for part in read(reader(), document.encode()) if isinstance(part, Segment)]
+    assert segment.text == "Press now."
+    assert [text.text for text in segment.attributes] == ["A key"]
+
+
 def test_quotation_marks_of_android_stay_around_their_words() -> None:
     def string(content: str) -> bytes:
         return f'<resources><string name="a">{content}</string></resources>'.encode()
@@ -292,3 +306,4 @@ def test_quotation_marks_of_android_stay_around_their_words() -> None:
     ):
         assert texts(reader(), string(content)) == [text]
         assert written(reader(), string(content), swapped).lower() == string(content).lower()
+    assert texts(reader(), string("Hi \\uD83D\\uDE00")) == ["Hi 😀"]

@@ -133,7 +133,7 @@ class _Atoms:
             elif name in profile.wrappers and not _is_computed(item.parts):
                 self._position += 1
                 ends.append(1)
-                yield Atom("open", item.parts)
+                yield Atom("open", (*item.parts, *self._head()))
             elif name in profile.shells:
                 parts = self._until(profile.shells[name])
                 ends.append(2)
@@ -142,6 +142,15 @@ class _Atoms:
                 self._subtree()
             else:
                 yield self._object(None)
+
+    def _head(self) -> Iterator[Part]:
+        """Yield the elements that must stay at the beginning of a wrapper."""
+        while (
+            (token := self._items[self._position].token) is not None
+            and token.kind == "start"
+            and local_name(token.name) in self._profile.heads
+        ):
+            yield from self._subtree()
 
     def _through(self, count: int) -> tuple[Part, ...]:
         """Returns everything through the next `count` end tags of the level."""

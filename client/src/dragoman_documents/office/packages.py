@@ -49,7 +49,8 @@ _PROFILES: Final = (
     ),
     (
         r"openxmlformats-officedocument\.(?:presentationml\.(?:slide|notesSlide)"
-        r"|drawingml\.(?:chart|chartshapes|diagramData)|drawing)|ms-office\.drawingml\.diagramDrawing",
+        r"|drawingml\.(?:chart|chartshapes|diagramData)|drawing)"
+        r"|ms-office\.(?:drawingml\.diagramDrawing|chartex)",
         run_profiles.DRAWING,
     ),
     (

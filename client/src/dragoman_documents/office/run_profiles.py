@@ -35,6 +35,7 @@ class RunProfile:
         properties: element of a run with its properties.
         ignored: properties, and attributes of properties, in which runs of a text may differ.
         wrappers: elements around runs, such as a link.
+        heads: elements that are the first in a wrapper, such as its properties.
         shells: elements around runs by the name of their inner element with the runs.
         breaks: objects that end a line or a column.
         objects: objects between two words; all others show nothing there.
@@ -42,8 +43,8 @@ class RunProfile:
         characters: elements that stand for a character of a word.
         opaque: elements whose texts are not translated.
         ranges: pairs of empty elements by name.
-        direct: elements with text of their own, by name; the value is the name of an element
-            that must enclose it.
+        direct: elements with text of their own, by name; the value has the names of elements of
+            which one must enclose it.
         attributes: attributes with text, by name of the element.
         has_space: whether white space at the ends of a text must be declared.
         decode: removes the format's own escapes from unescaped XML text.
@@ -56,6 +57,7 @@ class RunProfile:
     properties: str = "rPr"
     ignored: frozenset[str] = frozenset()
     wrappers: frozenset[str] = frozenset()
+    heads: frozenset[str] = frozenset()
     shells: Mapping[str, str] = field(default_factory=dict)
     breaks: frozenset[str] = frozenset({"br"})
     objects: frozenset[str] = frozenset()
@@ -63,7 +65,7 @@ class RunProfile:
     characters: Mapping[str, str] = field(default_factory=dict)
     opaque: frozenset[str] = frozenset()
     ranges: Mapping[str, Range] = field(default_factory=dict)
-    direct: Mapping[str, str] = field(default_factory=dict)
+    direct: Mapping[str, frozenset[str]] = field(default_factory=dict)
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     has_space: bool = True
     decode: Change = str
@@ -84,6 +86,7 @@ _ALT_TEXTS = dict.fromkeys(("docPr", "cNvPr"), _names("descr title"))
 WORD = RunProfile(
     ignored=_names("lang noProof w:hint"),
     wrappers=_names("hyperlink ins moveTo smartTag fldSimple customXml dir bdo"),
+    heads=_names("smartTagPr customXmlPr fldData"),
     shells={"sdt": "sdtContent"},
     breaks=_names("br cr tab ptab"),
     objects=_names("sym object oMath oMathPara ruby pgNum dayShort dayLong monthShort monthLong"),
@@ -101,7 +104,12 @@ WORD = RunProfile(
         "customXmlMoveFromRange",
         "customXmlMoveToRange",
     ),
-    attributes=_ALT_TEXTS,
+    attributes={
+        **_ALT_TEXTS,
+        "hyperlink": _names("w:tooltip"),
+        "shape": _names("alt"),
+        "textpath": _names("string"),
+    },
 )
 """Parts of DOCX with paragraphs."""
 
@@ -110,13 +118,13 @@ DRAWING = RunProfile(
     breaks=_names("br tab"),
     objects=_names("fld AlternateContent m"),
     opaque=_names("fld AlternateContent oMath"),
-    direct={"v": "strCache"},
+    direct={"v": _names("strCache multiLvlStrCache txData"), "pt": _names("strDim")},
     attributes=_ALT_TEXTS,
     has_space=False,
 )
 """Slides, notes, charts, diagrams, and drawings of workbooks."""
 
-COMMENTS = replace(DRAWING, direct={"text": "cm"})
+COMMENTS = replace(DRAWING, direct={"text": _names("cm")})
 """Comments on slides, of both kinds."""
 
 
@@ -137,10 +145,10 @@ STRINGS = RunProfile(
 """Shared strings and sheets of workbooks."""
 
 CELL_COMMENTS = replace(STRINGS, paragraphs=_names("text"))
-THREADS = RunProfile(paragraphs=frozenset(), direct={"text": "threadedComment"})
+THREADS = RunProfile(paragraphs=frozenset(), direct={"text": _names("threadedComment")})
 """Comments on cells with answers."""
 
 NO_TEXT = RunProfile(paragraphs=frozenset())
 """Parts in which only the language of the document is set."""
-TITLE = replace(NO_TEXT, direct={"title": ""})
+TITLE = replace(NO_TEXT, direct={"title": _names("coreProperties meta metadata")})
 """The same parts, if the title among a document's properties is translated."""

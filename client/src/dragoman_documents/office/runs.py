@@ -183,8 +183,7 @@ class RunReader:
             return False
         if path[-1] == profile.text:
             return path[-2] == profile.run or path[-2] in profile.paragraphs
-        around = profile.direct.get(path[-1])
-        return around is not None and (not around or around in path)
+        return not profile.direct.get(path[-1], frozenset()).isdisjoint(path)
 
     def _loose(self, item: Item) -> Iterator[Raw | Segment]:
         """Yields a token that is not part of a paragraph's text."""

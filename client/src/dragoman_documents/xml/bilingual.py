@@ -38,6 +38,8 @@ from dragoman_documents.xml.xml_tokens import XmlToken
 MOST_UNIT_BYTES = 1 << 24
 """A longer unit is refused, because it is held in memory."""
 
+_TAG_OF_ANGULAR = re.compile(r"(?:(?P<first>START)|CLOSE)_(?P<name>.+?)(?:_\d+)?")
+"""Ids such as `START_LINK_1` and `CLOSE_LINK`."""
 _TAG_END = re.compile(r"(?<!\s)\s*+/?>$")
 
 
@@ -83,6 +85,7 @@ XLIFF_1 = UnitForm(
             Rule("mrk", "mtype", re.compile("seg"), "block"),
         ),
         pairs={
+            "x": PairedElement("tag", ("id",), value=_TAG_OF_ANGULAR),
             "bx": PairedElement("x", ("rid", "id"), True),
             "ex": PairedElement("x", ("rid", "id"), False),
             "bpt": PairedElement("pt", ("rid", "id"), True),

@@ -51,12 +51,24 @@ class PairedElement(NamedTuple):
     Attributes:
         kind: kind of the pair.
         ids: attributes that link the two; the first one present is used.
-        is_first: whether this is the first element of the pair.
+        is_first: whether this is the first element of the pair; None: `value` shows it.
+        value: matches the id of an element in a pair; the group `name` is what both ids have in
+            common, and only the first one has the group `first`.
     """
 
     kind: str
     ids: tuple[str, ...]
-    is_first: bool
+    is_first: bool | None = None
+    value: re.Pattern[str] = re.compile("(?P<first>)(?P<name>.*)", re.DOTALL)
+
+    def pair(self, attributes: Mapping[str, str]) -> tuple[str, bool] | None:
+        """Returns the name of the pair that an element belongs to, and whether it is the first."""
+        given = next((attributes[key] for key in self.ids if key in attributes), None)
+        match = None if given is None else self.value.fullmatch(given)
+        if match is None:
+            return None
+        is_first = match["first"] is not None if self.is_first is None else self.is_first
+        return f"{self.kind} {match['name']}", is_first
 
 
 @dataclass(frozen=True)
@@ -164,11 +176,11 @@ XHTML = XmlProfile(
         "listing main marquee menu meta multicol nav nextid ol optgroup option p pre search "
         "section select summary table tbody td tfoot th thead title tr ul",
         inline="a abbr acronym b bdi bdo big button cite data del dfn em font i img input ins "
-        "label mark meter nobr output picture progress q rb rp rt rtc ruby s slot small span "
+        "label map mark meter nobr output picture progress q rb rp rt rtc ruby s slot small span "
         "strike strong sub sup time tt u wbr",
         **{"break": "br"},
         keep="code kbd samp var",
-        opaque="applet audio canvas embed iframe math map object svg video",
+        opaque="applet audio canvas embed iframe math object svg video",
         skip="script style textarea template noscript",
     ),
     otherwise="inline",
@@ -198,7 +210,7 @@ DOCBOOK = XmlProfile(
         inline="abbrev acronym alt anchor application author authorinitials citation citetitle "
         "citerefentry coref corpauthor database date edition email emphasis firstname firstterm "
         "foreignphrase glossterm guibutton guiicon guilabel guimenu guimenuitem guisubmenu "
-        "hardware inlinegraphic inlinemediaobject interface jobtitle keycap keycode keycombo "
+        "hardware inlinegraphic interface jobtitle keycap keycode keycombo "
         "keysym lineage link manvolnum medialabel menuchoice mousebutton olink orgname othername "
         "person personname phrase productname productnumber pubdate quote refentrytitle "
         "releaseinfo remark revnumber shortcut simplelist sgmltag subscript superscript surname "
@@ -208,7 +220,8 @@ DOCBOOK = XmlProfile(
         "inlineequation literal markup methodname modifier msgtext ooclass ooexception oointerface "
         "option optional package parameter parametername property prompt replaceable returnvalue "
         "structfield structname symbol type userinput varname",
-        nested="footnote indexterm",
+        opaque="co footnoteref",
+        nested="footnote indexterm inlinemediaobject",
         skip="programlisting screen synopsis classsynopsis methodsynopsis constructorsynopsis "
         "destructorsynopsis funcsynopsis cmdsynopsis fieldsynopsis mathphrase math equation "
         "informalequation isbn issn",
@@ -225,8 +238,8 @@ DITA = XmlProfile(
         keep="apiname cmdname codeph filepath markupname msgnum msgph numcharref option "
         "parameterentity parmname state synph systemoutput textentity userinput varname xmlatt "
         "xmlelement xmlnsname xmlpi",
-        opaque="image foreign unknown data boolean",
-        nested="fn indexterm",
+        opaque="foreign unknown data boolean",
+        nested="fn image indexterm",
         skip="codeblock msgblock screen draft-comment required-cleanup metadata prolog",
     ),
     otherwise="block",
@@ -236,6 +249,10 @@ DITA = XmlProfile(
 SVG = XmlProfile(
     roles=roles(text="text title desc flowRoot", skip="script style metadata foreignObject"),
     otherwise="block",
+    rules=(
+        Rule("tspan", "sodipodi:role", re.compile("line"), "block"),
+        Rule("tspan", "dy", re.compile(r"1(\.\d+)?em|[1-9]\d+(\.\d+)?(px)?"), "block"),
+    ),
     attributes={"*": frozenset({"aria-label", "xlink:title"})},
 )
 
@@ -267,16 +284,18 @@ ANDROID = XmlProfile(
 
 OPENDOCUMENT = XmlProfile(
     roles=roles(
-        inline="span a meta meta-field ruby ruby-base",
+        block="chart:title svg:title",
+        inline="span a meta meta-field ruby ruby-base content-control",
         hidden="bookmark bookmark-start bookmark-end reference-mark reference-mark-start "
         "reference-mark-end change change-start change-end soft-page-break alphabetical-index-mark "
         "alphabetical-index-mark-start alphabetical-index-mark-end toc-mark toc-mark-start "
         "toc-mark-end user-index-mark user-index-mark-start user-index-mark-end annotation-end "
-        "ruby-text",
+        "ruby-text fieldmark fieldmark-start fieldmark-end",
         **{"break": "line-break tab"},
         keep="sequence chapter bibliography-mark variable-set variable-get variable-input "
         "user-field-get user-field-input expression text-input placeholder database-display "
-        "title subject keywords initial-creator description author-name author-initials "
+        "title subject keywords creator initial-creator description author-name author-initials "
+        "drop-down user-defined page-variable-get "
         "sender-firstname sender-lastname sender-company file-name template-name sheet-name",
         opaque="s page-number page-count page-continuation date time creation-date creation-time "
         "modification-date modification-time print-date print-time paragraph-count word-count "
@@ -285,10 +304,11 @@ OPENDOCUMENT = XmlProfile(
         nested="note annotation frame custom-shape rect line polyline polygon regular-polygon path "
         "circle ellipse g connector caption",
         skip="automatic-styles styles font-face-decls scripts settings tracked-changes "
-        "note-citation creator date creator-initials number math sequence-decls variable-decls "
-        "user-field-decls table-of-content-source illustration-index-source table-index-source "
-        "object-index-source user-index-source alphabetical-index-source bibliography-source "
-        "forms named-expressions database-ranges glue-point event-listeners",
+        "note-citation dc:creator dc:date creator-initials number math sequence-decls "
+        "variable-decls user-field-decls table-of-content-source illustration-index-source "
+        "table-index-source object-index-source user-index-source alphabetical-index-source "
+        "bibliography-source forms named-expressions database-ranges glue-point event-listeners "
+        "binary-data",
     ),
     otherwise="block",
     rules=(Rule("table-cell", "table:formula", None, "skip"),),

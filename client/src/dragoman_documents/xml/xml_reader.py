@@ -98,13 +98,13 @@ class XmlReader:
 
     def _document_of(self, root: XmlToken | None) -> _Document | UnitReader:
         encoding = self._tokens.encoding
-        if self._is_fragment or root is None or self._profile is not None:
+        if self._is_fragment or root is None:
             profile, languages = self._profile or GENERIC, DocumentLanguages(self._source_language)
             return _Document(profile, encoding, languages, self._is_fragment)
-        form = form_of(root)
+        form = form_of(root) if self._profile is None else None
         if form is not None:
             return UnitReader(form, encoding, self._target_language, self._overwrites)
-        profile = profile_of(root.name, self._head)
+        profile = self._profile or profile_of(root.name, self._head)
         languages = DocumentLanguages(self._source_language, profile.language_of(root.attributes))
         return _Document(profile, encoding, languages)
 

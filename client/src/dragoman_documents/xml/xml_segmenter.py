@@ -371,10 +371,7 @@ class XmlSegmenter:
     def _pair(self, token: XmlToken) -> tuple[str, bool] | None:
         """Returns the pair that an element belongs to, by its attributes."""
         pair = self._profile.pairs.get(local_name(token.name))
-        if pair is None:
-            return None
-        name = next((token.attributes[key] for key in pair.ids if key in token.attributes), None)
-        return None if name is None else (f"{pair.kind} {name}", pair.is_first)
+        return None if pair is None else pair.pair(token.attributes)
 
     def _spelling(self, is_cdata: bool, collapses: bool) -> Spelling:
         make = xml_spelling.in_cdata if is_cdata else xml_spelling.in_text
