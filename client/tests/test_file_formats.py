@@ -24,6 +24,8 @@ CONTENTS = {
     "YAML": b"---\ntitle: Open the door\n",
     "Apple strings": b'/* A door */\n"open" = "Open the door";\n',
     "LaTeX": b"% A letter\n\\documentclass{letter}\n",
+    "an Apple property list": b'<?xml version="1.0"?>\n<!DOCTYPE plist PUBLIC "a" "b">\n<plist/>',
+    "a flat OpenDocument file": b'<?xml version="1.0"?>\n<office:document xmlns:office="a"/>',
     "INI": b"[door]\nopen = yes\n",
 }
 RUNNING_TEXTS = (
@@ -84,6 +86,13 @@ def test_running_text_is_not_refused(name: str, content: bytes) -> None:
 def test_a_format_is_recognized_by_its_name(name: str, kind: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} is {kind}, and may be damaged"):
         check_running_text(name, b"Hello.\n")
+
+
+def test_programs_in_typescript_are_no_files_of_qt() -> None:
+    known = format_of("a.ts", b"\n<!DOCTYPE TS><TS/>")
+    assert known is READABLE["xml"] is format_of("a.ts")
+    with pytest.raises(ValueError, match=r"unknown format '\.ts'"):
+        check_running_text("a.ts", b"import {a} from 'b';\n")
 
 
 @pytest.mark.parametrize(

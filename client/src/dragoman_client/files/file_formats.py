@@ -41,6 +41,7 @@ SVG, RESX, Android strings, Qt ts and TMX."""
 _OPEN_DOCUMENT: Final = b"mimetypeapplication/vnd.oasis.opendocument."
 _NO_PICTURE: Final = "translate its text instead"
 _ARCHIVE: Final = b"PK\x03\x04"
+_BEGINS_TAG: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*+<")
 _UTF_16_BEGINS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 
 
@@ -238,6 +239,18 @@ class RefusedFormat(FileFormat):
 
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
+    RefusedFormat(
+        title="an Apple property list",
+        endings=(".plist", ".stringsdict"),
+        begins=re.compile(rb"\A\s*+<\?xml[^>]*>\s*+<!DOCTYPE plist\b").match,
+        instead="move its texts to a string catalogue (.xcstrings), as Xcode does",
+    ),
+    RefusedFormat(
+        title="a flat OpenDocument file",
+        endings=(".fodt", ".fods", ".fodp"),
+        begins=re.compile(rb"\A\s*+<\?xml[^>]*>\s*+<office:document\b").match,
+        instead="convert it by soffice --convert-to odt (or ods, odp)",
+    ),
     ReadableFormat(
         name="html",
         title="HTML",
@@ -410,7 +423,10 @@ def format_of(name: str, begin: bytes = b"") -> FileFormat | None:
         name: name of the file.
         begin: first bytes of the file.
     """
-    if (known := _BY_ENDING.get(PurePath(name).suffix.lower())) is not None:
+    ending = PurePath(name).suffix.lower()
+    # Programs in TypeScript, and films, have the extension of Qt's files.
+    is_other = ending == ".ts" and begin.strip() and not _BEGINS_TAG.match(begin)
+    if not is_other and (known := _BY_ENDING.get(ending)) is not None:
         return known
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         begin = begin[: len(begin) // 2 * 2].decode("utf-16", "replace").encode("utf-8", "replace")
