@@ -208,6 +208,18 @@ def test_a_line_break_ends_a_line(version: str, source: str) -> None:
     assert texts(XmlReader(target_language="de"), document.encode()) == ["Open it\u2028Close it"]
 
 
+def test_the_mark_of_a_key_stays_at_its_word() -> None:
+    unit = "<source>E&amp;xit {}</source><translation type='unfinished'></translation>"
+    document = f"<TS><context><message>{unit}</message></context></TS>"
+    for text, target in (("now", "&amp;Beende es"), ("R&amp;D", "Beende es")):
+        translated = written(
+            XmlReader(target_language="de"),
+            document.format(text).encode(),
+            lambda _: ("Beende es", PlacedCodes(((0, 6),))),
+        )
+        assert f">{target}</translation>" in translated.decode()
+
+
 def test_tags_of_angular_are_pairs() -> None:
     tags = [f'<x id="{name}"/>' for name in ("START_LINK", "CLOSE_LINK", "START_LINK_1")]
     source = "Go {0}here{1} or {2}there{1} now".format(*tags)

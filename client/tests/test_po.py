@@ -94,6 +94,11 @@ def _translated(document: str, reading: Reading = READING) -> str:
     ("source", "translation"),
     [
         ('msgid "A"\nmsgstr ""\n', '#, fuzzy\nmsgid "A"\nmsgstr "a"\n'),
+        ('msgid "_Open it"\nmsgstr ""\n', '#, fuzzy\nmsgid "_Open it"\nmsgstr "_oPEN IT"\n'),
+        (
+            'msgid "Go E&xit\\n"\nmsgstr ""\n',
+            '#, fuzzy\nmsgid "Go E&xit\\n"\nmsgstr "gO e&XIT\\n"\n',
+        ),
         ('#, fuzzy, c\nmsgid "A"\nmsgstr ""\n', '#, fuzzy, c\nmsgid "A"\nmsgstr "a"\n'),
         ('#, c\nmsgid "A"\nmsgstr ""\n', '#, fuzzy, c\nmsgid "A"\nmsgstr "a"\n'),
         ('# a\n#| b\nmsgid "A"\nmsgstr ""\n', '# a\n#, fuzzy\n#| b\nmsgid "A"\nmsgstr "a"\n'),
@@ -119,6 +124,19 @@ def test_plural_forms_of_the_target_language(language: str, count: int) -> None:
     content = _translated(document, Reading("en", language))
     forms = re.findall(r'^msgstr\[(\d)\] "(.*)"', content, re.MULTILINE)
     assert forms == [(str(n), "cARS" if n or count == 1 else "a CAR") for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("&Open", "Open"),
+        ("Sa_ve", "Save"),
+        ("Save &as...", "Save as..."),
+        *((text, text) for text in ("R&D", "a file_name", "&nbsp;", "a&b=c", "&A &B", "_x")),
+    ],
+)
+def test_marks_of_keys_are_no_words(message: str, text: str) -> None:
+    assert texts_of("po", f'msgid "{message}"\nmsgstr ""\n'.encode()) == [text]
 
 
 def test_long_translations_are_wrapped() -> None:

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
 
-from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.markup import PlacedCodes
 
 from dragoman_documents.core.encodings import codec_name
-from dragoman_documents.core.segments import Raw, Segment, Spelling
+from dragoman_documents.core.mnemonics import with_mnemonic, without_mnemonic
+from dragoman_documents.core.segments import Raw, Segment, Spelling, segments
 from dragoman_documents.localisation.plural_forms import plural_forms
 from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
 
@@ -32,6 +33,10 @@ _WRITTEN: Final = str.maketrans(
 )
 _WIDTH: Final = 77
 _PARTS: Final = re.compile(rf".{{1,{_WIDTH}}}$|.{{0,{_WIDTH - 1}}} |[^ ]+ *")
+_MARKS: Final = ("&", "_")
+_MESSAGE: Final = Spelling(
+    "utf-8", str, lambda text: text.replace("\0", "").encode("utf-8", "replace"), "replace"
+)
 
 
 class _Line(NamedTuple):
@@ -57,19 +62,23 @@ class PoText(Segment):
     Attributes:
         before: what is written before its translation, such as the message.
         forms: the keywords that get the translation.
+        parts: the message as a text, and white space around it.
     """
 
     before: str = ""
     forms: tuple[str, ...] = ()
+    parts: tuple[Raw | Segment, ...] = ()
 
     def write(
-        self, translation: str, _placed: PlacedCodes, _attributes: Sequence[bytes] | None = None
+        self, translation: str, placed: PlacedCodes, _attributes: Sequence[bytes] | None = None
     ) -> bytes:
         """See `Segment`; `msgfmt` wants the same line feeds at both ends as in the message."""
         if not translation.strip() or translation == self.text:
             return self.original
-        core = self.text.strip()
-        text = self.text.replace(core, translation.strip().replace("\0", ""), 1)
+        text = b"".join(
+            part.write(translation, placed) if isinstance(part, Segment) else part.content
+            for part in self.parts
+        ).decode()
         strings = (f"{form} {_wrapped(text, len(form) + 3)}\n" for form in self.forms)
         written = self.before + "".join(strings).replace("\n", self.line_end)
         return self.spelling.write(written)
@@ -140,13 +149,16 @@ class PoReader(TextReader):
         yield Raw(spelling.raw(text[begin:marked]))
         for index, (source, forms) in enumerate(texts):
             last = begins.get("msgstr[1]", end) if index + 1 < len(texts) else end
+            parts = tuple(segments([*with_mnemonic(source, _MARKS, str.encode)], _MESSAGE))
+            message_text = next(part for part in parts if isinstance(part, Segment))
             yield PoText(
-                source,
-                Markup(),
+                message_text.text,
+                message_text.markup,
                 spelling.raw(text[marked:last]),
                 spelling,
                 before="" if index else before,
                 forms=forms,
+                parts=parts,
                 line_end=line_end,
             )
             marked = last
@@ -195,7 +207,7 @@ def po_pairs(begin: bytes, file: BinaryIO) -> Iterator[tuple[str, str]]:
         last = max(translations)
         for source, key in ((values.get("msgid", ""), min(translations)), (plural, last)):
             if source and translations[key]:
-                yield source, translations[key]
+                yield without_mnemonic(source, _MARKS), without_mnemonic(translations[key], _MARKS)
 
 
 def _values(lines: Sequence[_Line]) -> dict[str, str]:

@@ -140,6 +140,7 @@ QT = UnitForm(
         preserving=frozenset({"source"}),
         keep=PLACEHOLDERS,
         has_tags_as_text=True,
+        mnemonics=("&amp;",),
     ),
     unit="message",
     sources=("source",),

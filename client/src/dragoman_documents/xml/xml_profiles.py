@@ -88,6 +88,7 @@ class XmlProfile:
         untranslated_class: class of elements that are not translated.
         keep: matches parts of a text that the translation repeats.
         has_tags_as_text: whether text may contain HTML tags, escaped or in CDATA.
+        mnemonics: marks of the letters that are keys, as they are written; see `with_mnemonic`.
         has_quotes: whether quotation marks around text only keep its white space, as in Android's
             strings.
         decode: removes the format's own escapes from unescaped XML text.
@@ -106,6 +107,7 @@ class XmlProfile:
     untranslated_class: str | None = None
     keep: re.Pattern[str] | None = None
     has_tags_as_text: bool = False
+    mnemonics: tuple[str, ...] = ()
     has_quotes: bool = False
     decode: Change = str
     encode: Change = str
@@ -266,6 +268,7 @@ RESX = XmlProfile(
     ),
     preserving=frozenset({"value"}),
     keep=PLACEHOLDERS,
+    mnemonics=("&amp;", "_"),
 )
 
 ANDROID = XmlProfile(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dragoman_documents.core.gaps import OpaqueKind
+from dragoman_documents.core.mnemonics import with_mnemonic
 from dragoman_documents.core.segments import (
     MOST_KEPT_CHARACTERS,
     MOST_TEXT_CHARACTERS,
@@ -353,7 +354,10 @@ class XmlSegmenter:
             if isinstance(piece, (Opening, Closing)):
                 is_in_cdata = piece.parts == (self._raw(_CDATA),)
             if isinstance(piece, Words) and not is_in_cdata:
-                new_pieces += self._without_tags(piece.written, _ESCAPED_TAG)
+                for part in self._without_tags(piece.written, _ESCAPED_TAG):
+                    words = part.written if isinstance(part, Words) else ""
+                    marks = self._profile.mnemonics if words else ()
+                    new_pieces += with_mnemonic(words, marks, self._raw) if marks else [part]
             else:
                 new_pieces.append(piece)
         if self._profile.has_quotes:
