@@ -128,7 +128,7 @@ def _walked(root: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _own(text: str | None) -> str:
-    return text or ""
+    return (text or "").replace("\u00ad", "")  # translations have none
 
 
 def _label(node: Any, change: Change) -> Label:

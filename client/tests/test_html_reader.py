@@ -359,6 +359,7 @@ def test_a_line_break_ends_a_line(page: str, expected: str) -> None:
         ("Open <img src=a><img src=b> it", "Open it"),
         ("Open <img src=a>it", "Open it"),
         ("<p>Donau<wbr>dampf<!-- c -->schiff", "Donaudampfschiff"),
+        ("<p>Donau&shy;dampf\u00adschiff", "Donaudampfschiff"),
         ("The price<sup>1</sup> is <a href=x>high</a>.<a href=y><sup>12</sup></a> So", None),
         ("5 km<sup>2</sup> of H<sub>2</sub>O", "5 km2 of H2O"),
     ],

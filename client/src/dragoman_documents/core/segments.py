@@ -26,6 +26,8 @@ MOST_TEXT_CHARACTERS: Final = 50_000
 """A text longer than this, with its tags, is split; the server accepts texts of twice this."""
 MOST_KEPT_CHARACTERS: Final = 1000
 """Maximum length of an untranslated element whose text is shown to the model."""
+SOFT_HYPHEN: Final = "\u00ad"
+"""Shows where a word of the source may be divided; models do not know a word with it."""
 _MOST_REFERENCE_CHARACTERS: Final = 40
 _SPACE: Final = " \t\r\n\f\0"
 """Characters at the ends of a text that are not part of it; browsers ignore NUL."""
@@ -499,7 +501,7 @@ class _Block:
     def _segment(self, first: int, last: int, written: dict[int, str]) -> Segment:
         spaces = self._spaces_of_objects(first, last, written)
         texts = [
-            self._spellings[index].read(written.get(index, piece.written))
+            self._spellings[index].read(written.get(index, piece.written)).replace(SOFT_HYPHEN, "")
             if isinstance(piece := self.pieces[index], Words)
             else _shown(piece)
             for index in range(first, last)

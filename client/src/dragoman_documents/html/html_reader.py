@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from dragoman_options.markup import Span
-
 from dragoman_documents.core.gaps import OpaqueKind
 from dragoman_documents.core.languages import DocumentLanguages
 from dragoman_documents.core.segments import (
@@ -106,7 +104,7 @@ class _OptionText(Segment):
     def _written(
         self,
         translation: str,
-        spans: Sequence[Span],
+        spans: Sequence[tuple[int, int]],
         children: Sequence[Sequence[int]],
         attributes: Sequence[bytes],
     ) -> Iterator[bytes]:

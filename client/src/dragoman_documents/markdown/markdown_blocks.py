@@ -9,6 +9,7 @@ Source: https://spec.commonmark.org/0.31.2/#blocks-and-inlines, https://github.g
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -32,8 +33,8 @@ _HEADING_END = re.compile(
 _FENCE = re.compile(
     r"(`{3,})[^`]*$|(~{3,})|(\$\$)(?!.*\$\$)|\{(?:%-?|\{[<%])\s*highlight\b(?!.*(?:end|/\s*)highlight)"
 )
-_FORMULA_END = re.compile(r".*\$\$.*")
-_HIGHLIGHT_END = re.compile(r".*(?:end|/\s*)highlight\b.*")
+_FORMULA_END = re.compile(r"\$\$")
+_HIGHLIGHT_END = re.compile(r"(?:end|/\s*)highlight\b")
 """Where code of Jekyll and Hugo ends."""
 _LINK_DEFINITION = re.compile(r"\[((?:[^\[\]\\]|\\.){1,999})\]:[ \t]*(.*)")
 _TITLE_LINE = re.compile(r"\"[^\"]*\"[ \t]*$|'[^']*'[ \t]*$|\([^()]*\)[ \t]*$")
@@ -101,8 +102,8 @@ class MarkdownBlocks:
         self._containers: list[_Container] = []
         self._lines: list[tuple[int, int]] = []
         """The lines of the paragraph that is not finished."""
-        self._fence_end: re.Pattern[str] | None = None
-        """Matches the line that ends the open fence, if there is one."""
+        self._fence_end: Callable[[str], object] | None = None
+        """Whether a line ends the open fence, if there is one."""
         self._html_end: re.Pattern[str] | None = None
         """What ends the open HTML; None: an empty line."""
         self._is_html = self._is_table = self._is_definition = False
@@ -175,7 +176,7 @@ class MarkdownBlocks:
         """Add a line to a fenced block or to HTML."""
         line = self._text[position:end].strip()
         if self._fence_end:
-            if self._fence_end.fullmatch(line):
+            if self._fence_end(line):
                 self._fence_end = None
             return
         if is_blank and self._html_end is None:
@@ -331,10 +332,10 @@ class MarkdownBlocks:
             self.blocks.append(Block(kind, tuple(lines)))
 
 
-def _fence_end(begin: re.Match[str]) -> re.Pattern[str]:
+def _fence_end(begin: re.Match[str]) -> Callable[[str], object]:
     if mark := begin[1] or begin[2]:
-        return re.compile(f"{mark[0]}{{{len(mark)},}}")
-    return _FORMULA_END if begin[3] else _HIGHLIGHT_END
+        return lambda line: len(line) >= len(mark) and not line.strip(mark[0])
+    return (_FORMULA_END if begin[3] else _HIGHLIGHT_END).search
 
 
 def normal_label(label: str) -> str:

@@ -13,7 +13,14 @@ from typing import Final
 from dragoman_options.markup import MOST_CODES, Code, Markup, Span
 
 from dragoman_documents.core.gaps import BREAK
-from dragoman_documents.core.segments import MOST_KEPT_CHARACTERS, Raw, Segment, Spelling, Tag
+from dragoman_documents.core.segments import (
+    MOST_KEPT_CHARACTERS,
+    SOFT_HYPHEN,
+    Raw,
+    Segment,
+    Spelling,
+    Tag,
+)
 from dragoman_documents.markdown.markdown_blocks import Block, MarkdownBlocks
 from dragoman_documents.markdown.markdown_inlines import Inline, InlineKind, inlines_of
 from dragoman_documents.markdown.markdown_text import PIPE, MarkdownText, title_of, with_width
@@ -234,6 +241,7 @@ class _Builder:
 
 def _plain(written: str) -> str:
     """Returns text without its escapes."""
-    return _ESCAPED.sub(
+    text = _ESCAPED.sub(
         lambda match: match[1] or html.unescape(match[0].replace("\n", " ")), written
     )
+    return text.replace(SOFT_HYPHEN, "")
