@@ -253,6 +253,12 @@ def test_properties_of_an_element_around_runs_stay_its_first_element() -> None:
         assert b"<w:smartTag><w:smartTagPr/>" in content
 
 
+def test_words_of_numbers_are_translated() -> None:
+    marks = ("Chapter %1:", "%1.", "o", "\u00d8")
+    document = docx("", numbering="".join(f'<w:lvlText w:val="{mark}"/>' for mark in marks))
+    assert texts(document, "docx") == ["Chapter %1:"]
+
+
 def test_cells_that_formulas_quote_are_left_and_counted() -> None:
     strings = "".join(
         f"<si><t>{text}</t></si>"

@@ -63,6 +63,7 @@ _PROFILES: Final = (
     ),
     (r"openxmlformats-officedocument\.spreadsheetml\.comments", run_profiles.CELL_COMMENTS),
     (r"ms-excel\.threadedcomments", run_profiles.THREADS),
+    (r"openxmlformats-officedocument\.wordprocessingml\.numbering", run_profiles.NUMBERING),
     (r"openxmlformats-officedocument\.wordprocessingml\.styles", run_profiles.NO_TEXT),
     (r"openxmlformats-package\.core-properties", run_profiles.NO_TEXT),
 )

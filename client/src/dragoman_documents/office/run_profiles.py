@@ -45,7 +45,7 @@ class RunProfile:
         ranges: pairs of empty elements by name.
         direct: elements with text of their own, by name; the value has the names of elements of
             which one must enclose it.
-        attributes: attributes with text, by name of the element.
+        attributes: attributes with text, by name of the element; a single letter is no text.
         has_space: whether white space at the ends of a text must be declared.
         decode: removes the format's own escapes from unescaped XML text.
         encode: the reverse of `decode`.
@@ -148,6 +148,8 @@ CELL_COMMENTS = replace(STRINGS, paragraphs=_names("text"))
 THREADS = RunProfile(paragraphs=frozenset(), direct={"text": _names("threadedComment")})
 """Comments on cells with answers."""
 
+NUMBERING = RunProfile(paragraphs=frozenset(), attributes={"lvlText": _names("w:val")})
+"""Lists of DOCX: their numbers have words, such as `Chapter %1`."""
 NO_TEXT = RunProfile(paragraphs=frozenset())
 """Parts in which only the language of the document is set."""
 TITLE = replace(NO_TEXT, direct={"title": _names("coreProperties meta metadata")})

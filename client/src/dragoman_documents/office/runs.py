@@ -8,6 +8,7 @@ words of the translation that no code covers.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ from dragoman_documents.xml.xml_tokens import XmlToken, XmlTokens
 
 MOST_PARAGRAPH_BYTES: Final = 1 << 20
 """A longer paragraph is translated run by run."""
+_WORD: Final = re.compile(r"[^\W\d_]{2}")
+"""In an attribute; a single letter may be the sign of a list, in a font of symbols."""
 _MOST_NESTED = 8
 """Maximum depth of paragraphs within paragraphs, as in text boxes."""
 
@@ -203,7 +206,8 @@ class RunReader:
     def _tag(self, token: XmlToken) -> tuple[Part, ...]:
         """Returns a start tag, with those of its attributes as segments that are texts."""
         name = local_name(token.name)
-        names = self._profile.attributes.get(name, frozenset()) & token.attributes.keys()
+        known = self._profile.attributes.get(name, frozenset()) & token.attributes.keys()
+        names = {key for key in known if _WORD.search(token.attributes[key])}
         if names and not self._opaque:
             return tuple(attribute_parts(token.raw, self._tokens.encoding, names))
         return (token.raw,)
