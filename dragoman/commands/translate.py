@@ -313,6 +313,7 @@ class _Work:
                     parts_of(reader, file, name),
                     translate,
                     report=report,
+                    suggest=self._translator.suggest,
                     refuse=self._note_refusal,
                     tell=self._tell,
                 )

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Unpack
 
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_documents.memory.memory_store import Memory
-from dragoman_documents.memory.memory_use import check_use, stored_translations
+from dragoman_documents.memory.memory_use import check_use, stored_translations, suggestions
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.markup import Markup
 from dragoman_options.refusal import Refusal
@@ -64,3 +65,7 @@ class MemoryTranslator(Translator):
         with self._lock:
             self.stored += len(texts) - len(missing)
         return [next(answers) if translation is None else translation for translation in stored]
+
+    def suggest(self, texts: Sequence[str], markups: Sequence[Markup]) -> Sequence[Suggestions]:
+        """Returns the translations of similar texts that the memory has."""
+        return suggestions(self._memory, texts, markups, self._memory.name)

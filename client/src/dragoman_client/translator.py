@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self, Unpack, overload
 
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.markup import Markup
 from dragoman_options.table import Translation
@@ -350,6 +351,10 @@ class Translator:
             refuse=refuse,
         )
 
+    def suggest(self, texts: Sequence[str], _markups: Sequence[Markup]) -> Sequence[Suggestions]:
+        """Returns translations of similar texts, which some documents show; here there are none."""
+        return [()] * len(texts)
+
     def _translate_markup(
         self,
         source: Path,
@@ -380,6 +385,7 @@ class Translator:
             partial(open_reader, form, reading),
             translate,
             report=report,
+            suggest=self.suggest,
             least_confidence=least_confidence,
             force=force,
             refuse=refuse,

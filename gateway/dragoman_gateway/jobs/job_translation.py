@@ -11,6 +11,7 @@ from typing import TypeVar
 from dragoman_client import Translation
 from dragoman_client.files.isolation import isolate
 from dragoman_client.transports.pools import TaskPool, in_order
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.caller import Caller
@@ -54,8 +55,8 @@ async def translate_document(
     ) as document:
         portions = in_order(TaskPool(_AT_ONCE), document.portions(), asking.translated)
         async with contextlib.aclosing(portions) as translated:
-            async for portion, answers in translated:
-                written = await document.written(answers)
+            async for portion, (answers, suggestions) in translated:
+                written = await document.written(answers, suggestions)
                 left = Counter(portion.left)
                 left.update(_left(portion.segments.texts, answers))
                 await asyncio.to_thread(files.append, record, written, portion.characters, left)
@@ -99,18 +100,27 @@ class _Asking:
         self._record, self._translations = record, translations
         self._options = record.options
 
-    async def translated(self, portion: Portion) -> list[Answer | None]:
-        """Translate a portion; None stands for a refused text."""
-        segments = portion.segments
+    async def translated(
+        self, portion: Portion
+    ) -> tuple[list[Answer | None], Sequence[Suggestions]]:
+        """Translate a portion; None stands for a refused text. Returns suggestions for it too."""
+        segments, suggestible = portion.segments, portion.suggestible
+        caller, options = self._caller, self._record.options
         stored, self._options = await _until_available(
-            lambda: self._translations.stored(
-                self._caller, segments.texts, segments.markups, self._record.options
+            lambda: self._translations.stored(caller, segments.texts, segments.markups, options)
+        )
+        suggestions = await _until_available(
+            lambda: self._translations.suggestions(
+                caller, suggestible.texts, suggestible.markups, options
             )
         )
         answers: list[Translation | None] = await translate_segments(
             segments.texts, segments.markups, self._ask_until_done, stored
         )
-        return [None if answer is None else Answer(answer.text, answer.codes) for answer in answers]
+        written = [
+            None if answer is None else Answer(answer.text, answer.codes) for answer in answers
+        ]
+        return written, suggestions
 
     async def _ask_until_done(
         self, texts: Sequence[str], markups: Sequence[Markup] | None

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman_client import Translation
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_documents.memory.memory_store import Match, Memory
-from dragoman_documents.memory.memory_use import check_use, stored_translations
+from dragoman_documents.memory.memory_use import check_use, stored_translations, suggestions
 from dragoman_documents.memory.pair_files import write_tmx
 from dragoman_documents.memory.pairs import Pair
 from dragoman_options.markup import Markup
@@ -264,6 +265,15 @@ class Memories:
             translation and replace(translation, detected_language=source, detected_probability=1.0)
             for translation in translations
         ]
+
+    async def suggestions(
+        self, caller: Caller, memory_id: str, texts: Sequence[str], markups: Sequence[Markup]
+    ) -> Sequence[Suggestions]:
+        """Returns the translations of similar texts that a memory has, for each text."""
+        stored = await self.get(caller, memory_id)
+        return await self._use(
+            stored, lambda memory: suggestions(memory, texts, markups, stored.name)
+        )
 
     async def _add(self, caller: Caller, stored: StoredMemory, read: ReadPairs) -> StoredMemory:
         loop = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ from dragoman_client.files.file_formats import (
     format_of,
     open_reader,
 )
+from dragoman_documents.core.segments import Segment
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_documents.office.container import Container
 from dragoman_options.markup import Markup
 
@@ -63,15 +65,18 @@ class OpenPortion:
         texts: its texts.
         markups: markup of each text.
         characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
-        written: returns its bytes with translations of the texts; None: a text is not changed.
+        written: returns its bytes with translations of the texts; None: a text is not changed; and
+            with suggestions for the texts of `suggestible`.
         left: number of other texts in it that are not translated, by their reason.
+        suggestible: the texts for which suggestions are written, if the job has a memory.
     """
 
     texts: Sequence[str]
     markups: Sequence[Markup]
     characters: int
-    written: Callable[[Sequence[Translation | None]], bytes]
+    written: Callable[[Sequence[Translation | None], Sequence[Suggestions]], bytes]
     left: Mapping[str, int] = field(default_factory=dict)
+    suggestible: Sequence[Segment] = ()
 
 
 def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
@@ -123,7 +128,8 @@ def portions_of(
             [segment.text for segment in segments],
             [segment.markup for segment in segments],
         )
-        yield OpenPortion(texts, markups, excerpt.size, excerpt.written, excerpt.left)
+        suggestible = excerpt.suggestible if options.get("memory_id") else ()
+        yield OpenPortion(texts, markups, excerpt.size, excerpt.written, excerpt.left, suggestible)
 
 
 def is_package(form: DocumentFormat) -> bool:
@@ -169,7 +175,7 @@ def _portions_of_text(file: BinaryIO) -> Iterator[OpenPortion]:
         yield OpenPortion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
         before = b""
     if before:
-        yield OpenPortion((), (), 0, lambda _: codecs.BOM_UTF8)
+        yield OpenPortion((), (), 0, lambda *_: codecs.BOM_UTF8)
 
 
 def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:
@@ -186,7 +192,10 @@ def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _written_text(
-    before: bytes, paragraphs: Sequence[str], answers: Sequence[Translation | None]
+    before: bytes,
+    paragraphs: Sequence[str],
+    answers: Sequence[Translation | None],
+    _suggestions: Sequence[Suggestions],
 ) -> bytes:
     pairs = zip(paragraphs, answers, strict=True)
     texts = (

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
+from dragoman_documents.core.suggestions import Suggestion
 from dragoman_documents.memory.pairs import Pair
 
 from dragoman_gateway.reader.documents import DocumentFormat
@@ -55,9 +56,13 @@ class NextPortion(msgspec.Struct, tag=True):
 
 
 class WritePortion(msgspec.Struct, tag=True):
-    """Write the first portion that is not written yet with its translations; the reply is bytes."""
+    """Write the first portion that is not written yet with its translations; the reply is bytes.
+
+    It has suggestions for each text of `Portion.suggestible`, or for none.
+    """
 
     answers: list[Answer | None]
+    suggestions: list[list[Suggestion]]
 
 
 class Join(msgspec.Struct, tag=True):
@@ -135,8 +140,10 @@ class Portion:
         segments: its texts with their markup.
         characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
         left: number of other texts in it that are not translated, by their reason.
+        suggestible: the texts for which suggestions are written.
     """
 
     segments: ReadText
     characters: int
     left: dict[str, int]
+    suggestible: ReadText

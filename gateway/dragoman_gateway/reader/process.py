@@ -91,10 +91,15 @@ class _Reader:
                     return None
                 self._unwritten.append(portion)
                 segments = ReadText(portion.texts, portion.markups)
-                return Portion(segments, portion.characters, dict(portion.left))
+                suggestible = ReadText(
+                    [segment.text for segment in portion.suggestible],
+                    [segment.markup for segment in portion.suggestible],
+                )
+                return Portion(segments, portion.characters, dict(portion.left), suggestible)
             case WritePortion():
                 portion = self._unwritten.popleft()
-                return portion.written([translation_of(answer) for answer in request.answers])
+                answers = [translation_of(answer) for answer in request.answers]
+                return portion.written(answers, request.suggestions)
             case Join():
                 self._pieces = _pieces(Path(request.path), Path(request.portions))
                 return None

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_options.refusal import Refusal
 
 from dragoman_gateway.access.shares import Budget
@@ -239,13 +240,17 @@ class OpenDocument:
             yield portion
         self.is_read = True
 
-    async def written(self, answers: Sequence[Answer | None]) -> bytes:
+    async def written(
+        self, answers: Sequence[Answer | None], suggestions: Sequence[Suggestions] = ()
+    ) -> bytes:
         """Returns the first portion that is not written yet, with translations of its texts.
 
         Args:
             answers: translations of its texts; None: a text is not changed.
+            suggestions: suggestions for each of its suggestible texts; empty: none.
         """
-        written: bytes = await self._call(WritePortion([*answers]), bytes)
+        request = WritePortion([*answers], [[*some] for some in suggestions])
+        written: bytes = await self._call(request, bytes)
         return written
 
     async def pieces(self, portions: Path) -> AsyncGenerator[bytes, None]:

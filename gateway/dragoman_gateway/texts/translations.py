@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
 from dragoman_client.transports.engine_transport import EngineTransport
+from dragoman_documents.core.suggestions import Suggestions
 from dragoman_options.frames import Figure
 from dragoman_options.markup import Markup
 from dragoman_options.refusal import Refusal
@@ -200,6 +201,18 @@ class Translations:
         }
         named = {name: value for name, value in others.items() if value}
         return translations, {**others, **languages, **named}
+
+    async def suggestions(
+        self,
+        caller: Caller,
+        texts: Sequence[str],
+        markups: Sequence[Markup],
+        options: Mapping[str, Any],
+    ) -> Sequence[Suggestions]:
+        """Returns the translations of similar texts that the memory of a request has."""
+        if not texts:
+            return ()
+        return await self._memories.suggestions(caller, options["memory_id"], texts, markups)
 
     async def _with_memory(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool

@@ -13,6 +13,7 @@ from reprlib import repr as brief
 from typing import BinaryIO, Self
 
 from dragoman_documents.core.segments import Raw, Segment
+from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
 from dragoman_documents.office.container import Container, MemberBegin, frame
 from dragoman_documents.office.package_reader import PackageReader
 from dragoman_options.markup import Markup, PlacedCodes
@@ -35,6 +36,8 @@ _HELD_BYTES = 1 << 20
 """Approximate size of the part of a document that waits for its translations."""
 Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
 """Translates texts with their markup; raises `InvalidRequest` if one is refused."""
+Suggest = Callable[[Sequence[str], Sequence[Markup]], Sequence[Suggestions]]
+"""Returns suggestions for each text with its markup."""
 Refuse = Callable[[int, InvalidRequest], None]
 """Called with the number of a refused text, from 1, and the error; the text is not changed."""
 
@@ -141,13 +144,24 @@ class Excerpt:
             if part.left:
                 self.left[part.left] += 1
 
-    def written(self, answers: Iterable[Translation | None]) -> bytes:
+    @property
+    def suggestible(self) -> list[Segment]:
+        """The texts for which suggestions are written."""
+        places = (part for part in self.parts if isinstance(part, WithSuggestions))
+        return [segment for place in places for segment in place.segments]
+
+    def written(
+        self,
+        answers: Iterable[Translation | None],
+        suggestions: Iterable[Suggestions] = (),
+    ) -> bytes:
         """Returns the excerpt with its translations; of an archive, as frames.
 
         Args:
             answers: translations of the segments; None: a segment is not changed.
+            suggestions: suggestions for each of the texts of `suggestible`; empty: none.
         """
-        remaining = iter(answers)
+        remaining, suggested = iter(answers), iter(suggestions)
 
         def write(segment: Segment) -> bytes:
             attributes = [write(attribute) for attribute in segment.attributes]
@@ -158,7 +172,10 @@ class Excerpt:
 
         member, written, contents = self.member, b"", list[bytes]()
         for part in (*self.parts, None):
-            if isinstance(part, Raw):
+            if isinstance(part, WithSuggestions):
+                some = [next(suggested, ()) for _ in part.segments]
+                contents.append(part.write(some) if any(some) else part.content)
+            elif isinstance(part, Raw):
                 contents.append(part.content)
             elif isinstance(part, Segment):
                 contents.append(write(part))
@@ -193,6 +210,7 @@ def translate_parts(
     translate: Translate,
     *,
     report: FileReport,
+    suggest: Suggest | None = None,
     least_confidence: float | None = None,
     concurrency: int = 2,
     refuse: Refuse = lambda _number, _error: None,
@@ -204,6 +222,7 @@ def translate_parts(
         parts: parts of the document.
         translate: translates texts; several threads call it.
         report: counts the texts.
+        suggest: returns suggestions for texts, if the document shows some; None: there are none.
         least_confidence: see `FileReport.add`.
         concurrency: number of concurrent requests.
         refuse: called for each refused text.
@@ -213,8 +232,10 @@ def translate_parts(
         The document with its translations, in order.
     """
 
-    async def translated(excerpt: Excerpt) -> list[Translation | Exception]:
-        segments = excerpt.segments
+    async def translated(
+        excerpt: Excerpt,
+    ) -> tuple[list[Translation | Exception], Sequence[Suggestions]]:
+        segments, suggestible = excerpt.segments, excerpt.suggestible
 
         async def send(part: range) -> Sequence[Translation]:
             these = segments[part.start : part.stop]
@@ -222,12 +243,18 @@ def translate_parts(
                 [segment.text for segment in these], [segment.markup for segment in these]
             )
 
-        return await isolate(len(segments), send)
+        suggestions: Sequence[Suggestions] = ()
+        if suggest is not None and suggestible:
+            suggestions = suggest(
+                [segment.text for segment in suggestible],
+                [segment.markup for segment in suggestible],
+            )
+        return await isolate(len(segments), send), suggestions
 
     done = 0
     excerpts = in_order(ThreadPool(concurrency), excerpts_of(parts), translated)
     with contextlib.closing(run_each(excerpts)) as answered:
-        for excerpt, results in answered:
+        for excerpt, (results, suggestions) in answered:
             answers = [answer if isinstance(answer, Translation) else None for answer in results]
             numbered = enumerate(zip(excerpt.segments, answers, results, strict=True), done + 1)
             for number, (segment, answer, result) in numbered:
@@ -236,7 +263,7 @@ def translate_parts(
                     refuse(number, result)
             report.left.update(excerpt.left)
             done += len(results)
-            yield excerpt.written(answers)
+            yield excerpt.written(answers, suggestions)
             tell(done)
 
 
@@ -247,6 +274,7 @@ def translate_document(
     translate: Translate,
     *,
     report: FileReport,
+    suggest: Suggest | None = None,
     least_confidence: float | None = None,
     force: bool,
     refuse: Refuse,
@@ -260,6 +288,7 @@ def translate_document(
         open_reader: opens a reader of the format of both, which is read twice.
         translate: translates texts.
         report: counts the texts, and gets the reader's warnings.
+        suggest: see `translate_parts`.
         least_confidence: see `FileReport.add`.
         force: replace an existing target.
         refuse: called for each refused text.
@@ -289,6 +318,7 @@ def translate_document(
                 parts_of(reader, file, str(source)),
                 translate,
                 report=report,
+                suggest=suggest,
                 least_confidence=least_confidence,
                 refuse=refuse,
                 tell=lambda done: tell(done, number),

@@ -15,6 +15,7 @@ from dragoman_options.markup import PlacedCodes
 from dragoman_documents.core.encodings import codec_name
 from dragoman_documents.core.mnemonics import with_mnemonic, without_mnemonic
 from dragoman_documents.core.segments import Raw, Segment, Spelling, segments
+from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
 from dragoman_documents.localisation.plural_forms import plural_forms
 from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
 
@@ -30,6 +31,9 @@ _ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)")
 _ESCAPES: Final = dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True))
 _WRITTEN: Final = str.maketrans(
     {value: f"\\{name}" for name, value in _ESCAPES.items()} | {'"': '\\"', "\\": "\\\\"}
+)
+_IN_COMMENT: Final = str.maketrans(
+    {value: f"\\{name}" for name, value in _ESCAPES.items()} | {"\0": None}
 )
 _WIDTH: Final = 77
 _PARTS: Final = re.compile(rf".{{1,{_WIDTH}}}$|.{{0,{_WIDTH - 1}}} |[^ ]+ *")
@@ -146,22 +150,34 @@ class PoReader(TextReader):
         if not any("fuzzy" in text[line.begin : line.end] for line in flags):
             rest = f",{before.removeprefix('#,')}" if flags else line_end + before
             before = f"#, fuzzy{rest}"
-        yield Raw(spelling.raw(text[begin:marked]))
+        comments = next(
+            line.begin
+            for line in lines
+            if line.written is not None or text.startswith(("#:", "#,", "#|"), line.begin)
+        )
+        translated: list[PoText] = []
+        after = marked
         for index, (source, forms) in enumerate(texts):
             last = begins.get("msgstr[1]", end) if index + 1 < len(texts) else end
             parts = tuple(segments([*with_mnemonic(source, _MARKS, str.encode)], _MESSAGE))
             message_text = next(part for part in parts if isinstance(part, Segment))
-            yield PoText(
-                message_text.text,
-                message_text.markup,
-                spelling.raw(text[marked:last]),
-                spelling,
-                before="" if index else before,
-                forms=forms,
-                parts=parts,
-                line_end=line_end,
+            translated.append(
+                PoText(
+                    message_text.text,
+                    message_text.markup,
+                    spelling.raw(text[after:last]),
+                    spelling,
+                    before="" if index else before,
+                    forms=forms,
+                    parts=parts,
+                    line_end=line_end,
+                )
             )
-            marked = last
+            after = last
+        yield Raw(spelling.raw(text[begin:comments]))
+        yield _comments(translated)
+        yield Raw(spelling.raw(text[comments:marked]))
+        yield from translated
 
     def _texts(self, message: str, plural: str | None) -> list[tuple[str, tuple[str, ...]]]:
         """Returns the texts of a message, each with the keywords of its translation."""
@@ -171,6 +187,27 @@ class PoReader(TextReader):
         if len(keywords) == 1:
             return [(plural, keywords)]
         return [(message, keywords[:1]), (plural, keywords[1:])]
+
+
+def _comments(texts: Sequence[PoText]) -> WithSuggestions:
+    """Returns the position of comments with the best suggestions for texts.
+
+    They are comments of the program, because msgmerge removes those.
+    """
+
+    def write(suggestions: Sequence[Suggestions]) -> bytes:
+        lines = [
+            (
+                f"#. {some[0].origin}, {some[0].similarity} %: "
+                f'"{some[0].source}" = "{some[0].target}"'
+            ).translate(_IN_COMMENT)
+            for some in suggestions
+            if some
+        ]
+        line_end = texts[0].line_end
+        return texts[0].spelling.write("".join(f"{line}{line_end}" for line in lines))
+
+    return WithSuggestions(b"", segments=texts, write=write)
 
 
 def po_language(begin: bytes) -> str:

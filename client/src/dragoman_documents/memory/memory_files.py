@@ -31,6 +31,7 @@ def open_memory(path: Path, source: str | None = None, target: str | None = None
     if is_memory:
         return Memory.open(path)
     memory, _ = add_file(path, lambda languages: Memory.create(None, languages), source, target)
+    memory.name = path.name
     return memory
 
 

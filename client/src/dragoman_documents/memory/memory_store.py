@@ -105,11 +105,16 @@ class Match:
 
 
 class Memory:
-    """A memory in a file; several threads may use it."""
+    """A memory in a file; several threads may use it.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    Attributes:
+        name: name of the file.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
         """Use an open connection; see `create` and `open`."""
         self._connection = connection
+        self.name = name
         self._lock = threading.Lock()
 
     @classmethod
@@ -130,7 +135,7 @@ class Memory:
             if path is not None:
                 path.touch(0o600, exist_ok=False)
                 undo.callback(path.unlink, missing_ok=True)
-            memory = cls(_connected(path))
+            memory = cls(_connected(path), "" if path is None else path.name)
             if is_shared:
                 memory._connection.execute("PRAGMA journal_mode = WAL")
             with memory._transaction() as connection:
@@ -166,7 +171,7 @@ class Memory:
             connection.close()
             reason = "a newer version wrote it" if application == _APPLICATION else "give another"
             raise ValueError(f"{path}: is not a translation memory of this version: {reason}")
-        return cls(connection)
+        return cls(connection, path.name)
 
     def close(self) -> None:
         """Close the file."""

@@ -9,9 +9,11 @@ from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import OPTIONS, Translation
 
 from dragoman_documents.core.languages import is_compatible, names_language
+from dragoman_documents.core.suggestions import Suggestion
 from dragoman_documents.memory.memory_store import Memory
 from dragoman_documents.memory.pairs import Pair
 
+_MOST_SUGGESTIONS: Final = 3
 _HARMLESS_OUTPUTS: Final = frozenset(("codes", "warnings"))
 
 
@@ -59,6 +61,28 @@ def stored_translations(
         match = memory.exact(text, codes, before, after)
         translations.append(None if match is None else _translation(text, match.pair))
     return translations
+
+
+def suggestions(
+    memory: Memory, texts: Sequence[str], markups: Sequence[Markup], origin: str
+) -> list[list[Suggestion]]:
+    """Returns the translations of similar texts, best first; none if the memory has the text.
+
+    Args:
+        memory: the memory.
+        texts: the texts.
+        markups: markup of each text.
+        origin: name of the memory.
+    """
+    known: dict[tuple[str, Markup], list[Suggestion]] = {}
+    for text, markup in set(zip(texts, markups, strict=True)):
+        has_text = memory.exact(text, markup.codes) is not None
+        similar = [] if has_text else memory.similar(text, markup.codes, most=_MOST_SUGGESTIONS)
+        known[text, markup] = [
+            Suggestion(**vars(match.pair), similarity=match.similarity, origin=origin)
+            for match in similar
+        ]
+    return [known[key] for key in zip(texts, markups, strict=True)]
 
 
 def _translation(text: str, pair: Pair) -> Translation:

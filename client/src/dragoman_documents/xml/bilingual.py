@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
@@ -20,8 +21,16 @@ from dragoman_documents.core.languages import (
     names_language,
 )
 from dragoman_documents.core.segments import Raw, Segment
+from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
 from dragoman_documents.xml.its_rules import local_name
 from dragoman_documents.xml.outline import Item
+from dragoman_documents.xml.xliff_suggestions import (
+    MATCHES,
+    IdentifiedText,
+    Layout,
+    alternatives,
+    matches,
+)
 from dragoman_documents.xml.xml_profiles import (
     LINE_BREAK_TAG,
     PLACEHOLDERS,
@@ -50,6 +59,7 @@ class UnitForm:
     Attributes:
         profile: profile of the content of a source.
         unit: name of the element with a source and its translation.
+        group: name of the element with units that is read as a whole; empty: each unit is.
         sources: names of source elements; the first one in a unit is read.
         target: name of the element of the translation.
         slots: name of elements in the target that each have a translation.
@@ -66,6 +76,7 @@ class UnitForm:
     target: str
     language: tuple[str, str]
     source_language: str = ""
+    group: str = ""
     slots: str = ""
     replaced: Mapping[str, frozenset[str]] = field(default_factory=dict)
     closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -124,6 +135,7 @@ XLIFF_2 = UnitForm(
         keep=PLACEHOLDERS,
     ),
     unit="segment",
+    group="unit",
     sources=("source",),
     target="target",
     language=("xliff", "trgLang"),
@@ -243,11 +255,10 @@ class UnitReader:
         """
         item = self._roles.item(token)
         name = local(token)
+        whole = self._form.group or self._form.unit
         if token.kind == "start":
-            if self._unit or name == self._form.unit:
+            if self._unit or name == whole:
                 self._depth += 1
-            elif name == "unit":
-                self._protecting.clear()
             elif name == "header":
                 self._source_language = token.attributes.get("srclang", "")
         if not self._depth:
@@ -256,11 +267,12 @@ class UnitReader:
         self._unit.append(item)
         self._unit_bytes += len(token.raw)
         if self._unit_bytes > MOST_UNIT_BYTES:
-            raise ValueError(f"a {self._form.unit} of more than {MOST_UNIT_BYTES} bytes")
+            raise ValueError(f"a {whole} of more than {MOST_UNIT_BYTES} bytes")
         if token.kind == "end":
             self._depth -= 1
             if not self._depth:
-                self._out += self.written(self._unit)
+                written = self._written_group if self._form.group else self.written
+                self._out += written(self._unit)
                 self._unit, self._unit_bytes = [], 0
 
     def take(self) -> list[Raw | Segment]:
@@ -295,6 +307,43 @@ class UnitReader:
             return token.raw
         return self._tag(token, {attribute: self._language})
 
+    def _written_group(self, group: list[Item]) -> Iterator[Raw | Segment]:
+        """Yield units that are read together, of XLIFF 2; suggestions come before all of them."""
+        self._protecting.clear()
+        parts: list[list[Raw | Segment]] = [[Raw(item.token.raw)] for item in group]
+        ids = {item.token.attributes.get("id", "") for item in group}
+        new_ids = (name for name in map("s{}".format, count(1)) if name not in ids)
+        texts: list[IdentifiedText] = []
+        at, own_prefix = 1, None
+        for begin, end in children(group):
+            token = group[begin].token
+            if local(token) == MATCHES and group[end - 1].token.raw:
+                at, own_prefix = end - 1, _prefix(token)
+            if local(token) != self._form.unit:
+                continue
+            unit = list(self.written(group[begin:end]))
+            parts[begin:end] = [unit, *[[]] * (end - begin - 1)]
+            segments = [part for part in unit if isinstance(part, Segment)]
+            if len(segments) == 1:
+                identity = token.attributes.get("id") or next(new_ids)
+                texts.append(IdentifiedText(segments[0], identity))
+                if identity not in ids:
+                    unit[0] = self._with_id(token, texts[-1])
+        layout = Layout(self._encoding, _prefix(group[0].token), _indent(group, 2))
+        if texts and own_prefix != layout.prefix:  # the same: of two namespaces
+            parts[at].insert(0, matches(texts, layout, own_prefix))
+        yield from chain.from_iterable(parts)
+
+    def _with_id(self, token: XmlToken, text: IdentifiedText) -> WithSuggestions:
+        """Returns the start tag of a unit, which gets an id if suggestions refer to it."""
+        attributes = self._form.unit_attributes
+        plain = self._tag(token, attributes)
+
+        def write(_: Sequence[Suggestions]) -> bytes:
+            return self._tag(token, {**attributes, "id": text.id})
+
+        return WithSuggestions(plain, segments=[text.segment], write=write)
+
     def written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
         """Yield a unit, with a translation added if it lacks one."""
         raws = [Raw(item.token.raw) for item in unit]
@@ -313,6 +362,7 @@ class UnitReader:
             yield from raws[: places.behind]
             yield Raw(places.indent)
             yield from self._new_target(unit[places.source[0]].token, content)
+            yield from self._alternatives(unit, places, content)
             yield from raws[places.behind :]
             return
         start = places.target[0]
@@ -328,7 +378,31 @@ class UnitReader:
             yield from content
             yield raws[end - 1] if raws[end - 1].content else Raw(self._end_tag(unit[begin].token))
             position = end
+        yield from self._alternatives(unit, places, content)
         yield from raws[position:]
+
+    def _alternatives(
+        self, unit: list[Item], places: Places, content: list[Raw | Segment]
+    ) -> Iterator[WithSuggestions]:
+        """Yield the position of a unit's suggestions, behind its target, in XLIFF 1.2."""
+        if self._form is not XLIFF_1:
+            return
+        begin, end = places.source
+        inner = [
+            (begin + first, begin + last)
+            for first, last in children(unit[begin:end])
+            if unit[begin + first].token.attributes.get("mtype") == "seg"
+        ]
+        texts: list[IdentifiedText] = []
+        for start, stop in inner or [places.source]:
+            parts = self.content(unit, (start, stop)) if inner else content
+            segments = [part for part in parts if isinstance(part, Segment)]
+            if len(segments) == 1:
+                mid = unit[start].token.attributes.get("mid", "")
+                texts.append(IdentifiedText(segments[0], mid))
+        if texts:
+            layout = Layout(self._encoding, _prefix(unit[0].token), places.indent)
+            yield alternatives(texts, layout)
 
     def _is_done(self, unit: list[Item], places: Places) -> bool:
         """Whether a unit must not be changed."""
@@ -415,7 +489,7 @@ class UnitReader:
     ) -> Iterator[Raw | Segment]:
         """Yield a new target element with its translation."""
         form = self._form
-        prefix = source.name[: -len(local(source))]
+        prefix = _prefix(source)
         name = prefix + form.target
         attributes: dict[str, str | None] = {
             attribute: value
@@ -451,6 +525,11 @@ _HOLDING = frozenset({"mrk", "numerusform"})
 def local(token: XmlToken) -> str:
     """Returns the name of an element without its prefix."""
     return local_name(token.name)
+
+
+def _prefix(token: XmlToken) -> str:
+    """Returns the prefix of an element's name, with its colon."""
+    return token.name[: -len(local(token))]
 
 
 def is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:

@@ -503,15 +503,28 @@ def test_translation_memories_are_stored_and_used(app: Application) -> None:
     stream = app.send("POST", f"{BASE}/translate/stream", {**text, "text": "Good morning."})
     assert b"Moin." in stream.body
 
+    sent_memory = ("memory_id", made.json["id"], None)
     sent = multipart(
         ("file", "Good morning.\n\nGood night.\n", "letter.txt"),
         ("target_language", "de", None),
-        ("memory_id", made.json["id"], None),
+        sent_memory,
     )
     job = app.call("POST", f"{BASE}/documents", *sent).json["id"]
     assert ask(app, "GET", f"/documents/{job}?wait_s=20").json["state"] == "done"
     result = ask(app, "GET", f"/documents/{job}/result")
     assert result.body == b"Moin.\n\n<GOOD NIGHT.>\n"
+
+    po = 'msgid "Good mornings."\nmsgstr ""\n'
+    parts = ("file", po, "a.po"), ("target_language", "de", None), sent_memory
+    job = app.call("POST", f"{BASE}/documents", *multipart(*parts)).json["id"]
+    assert ask(app, "GET", f"/documents/{job}?wait_s=20").json["state"] == "done"
+    lines = ask(app, "GET", f"/documents/{job}/result").body.decode().splitlines()
+    assert lines == [
+        '#. mine, 96 %: "Good morning." = "Moin."',
+        "#, fuzzy",
+        'msgid "Good mornings."',
+        'msgstr "<GOOD MORNINGS.>"',
+    ]
 
     assert ask(app, "DELETE", path).status == 204
     assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
