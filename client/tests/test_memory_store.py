@@ -143,6 +143,29 @@ def test_an_import_above_the_limit_changes_nothing(memory: Memory) -> None:
     assert memory.add([Pair("Two.", "Zwei."), Pair("Three.", "Drei.")], most=3) == 2
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_import_counts_only_its_own_entries(seed: int) -> None:
+    """Its work does not grow with the memory, and the index is the same as if all were counted."""
+    chance = random.Random(seed)
+    work: list[int] = []
+    for size in (2000, 8000):
+        memory = Memory.create(None, ("en", "de"))
+        memory.add([Pair(_sentence(chance, number), "t") for number in range(size)])
+        steps: list[None] = []
+        connection = memory._connection
+        connection.set_progress_handler(lambda steps=steps: steps.append(None), 100)
+        for begin in range(size, size + 40, 8):
+            texts = [_sentence(chance, number) for number in range(begin, begin + 8)]
+            memory.add([Pair(text, "t") for text in texts])
+        connection.set_progress_handler(None, 0)
+        work.append(len(steps))
+        counted = connection.execute("SELECT * FROM gram_counts ORDER BY gram").fetchall()
+        query = "SELECT term, doc FROM gram_totals WHERE doc >= 32 ORDER BY term"
+        assert counted == connection.execute(query).fetchall()
+        memory.close()
+    assert work[1] < 1.5 * work[0]
+
+
 def test_what_is_no_segment_is_left_out(memory: Memory) -> None:
     """Empty and very long texts."""
     long = "a" * (MOST_CHARACTERS + 1)
