@@ -33,6 +33,8 @@ _CHARACTERS_OF_TEXT = 100
 Answer = TypeVar("Answer")
 Ask = Callable[[Sequence[str], Sequence[Markup] | None], Awaitable[list[Answer]]]
 """Translates texts, with their markup if they have any."""
+Recall = Callable[[Sequence[str], Sequence[Markup]], Awaitable[Sequence[Translation | None]]]
+"""Returns the translations of texts that are stored; see `recalling`."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ async def translate_segments(
     texts: Sequence[str],
     markups: Sequence[Markup],
     ask: Ask[Answer],
-    stored: Sequence[Answer] = (),
+    stored: Sequence[Answer | None] = (),
 ) -> list[Answer]:
     """Translate segments.
 
@@ -173,7 +175,10 @@ async def translate_segments(
 
 
 async def translate_marked(
-    marked_texts: MarkedTexts, texts: Sequence[MarkedText], ask: Ask[Translation]
+    marked_texts: MarkedTexts,
+    texts: Sequence[MarkedText],
+    ask: Ask[Translation],
+    recall: Recall | None = None,
 ) -> list[Translation]:
     """Translate texts with markup.
 
@@ -181,6 +186,7 @@ async def translate_marked(
         marked_texts: writes the texts.
         texts: the split texts.
         ask: translates texts.
+        recall: returns stored translations; None: none are.
 
     Returns:
         The translations with their tags, each around the corresponding words.
@@ -191,8 +197,9 @@ async def translate_marked(
     segments = [segment for text in texts for segment in text.segments.texts]
     markups = [markup for text in texts for markup in text.segments.markups]
     owners = [index for index, text in enumerate(texts) for _ in text.segments.texts]
+    stored = await recall(segments, markups) if recall else ()
     try:
-        segment_answers = iter(await translate_segments(segments, markups, ask))
+        segment_answers = iter(await translate_segments(segments, markups, ask, stored))
     except InvalidInput as error:
         raise _renumbered(error, owners) from error
     answers = [[next(segment_answers) for _ in text.segments.texts] for text in texts]
@@ -210,6 +217,21 @@ def asking(
         return await translations.translate_admitted(caller, texts, given, store=store)
 
     return ask
+
+
+def recalling(translations: Translations, caller: Caller, options: Mapping[str, Any]) -> Recall:
+    """Returns a function for stored translations; all texts of a request are their context.
+
+    The function that `asking` returns sends texts without elements apart from the others.
+    """
+
+    async def recall(
+        texts: Sequence[str], markups: Sequence[Markup]
+    ) -> Sequence[Translation | None]:
+        stored, _ = await translations.stored(caller, texts, markups, options)
+        return stored
+
+    return recall
 
 
 async def translate_by_direction(
@@ -237,7 +259,8 @@ async def translate_by_direction(
     directions = await translations.detected_directions([text.words for text in texts], options)
     if directions is None:
         ask = asking(translations, caller, options, store=store)
-        return await translate_marked(marked_texts, texts, ask)
+        recall = recalling(translations, caller, options)
+        return await translate_marked(marked_texts, texts, ask, recall)
     answers = {
         i: joined(texts[i].written, ()) for i, direction in enumerate(directions) if direction.stays
     }
@@ -247,14 +270,12 @@ async def translate_by_direction(
     for languages in dict.fromkeys(to_translate.values()):
         source, target = languages
         indices = [i for i, pair in to_translate.items() if pair == languages]
-        ask = asking(
-            translations,
-            caller,
-            {**options, "source_language": source, "target_language": target},
-            store=store,
-        )
+        directed = {**options, "source_language": source, "target_language": target}
+        ask = asking(translations, caller, directed, store=store)
+        recall = recalling(translations, caller, directed)
+        these = [texts[i] for i in indices]
         try:
-            translated = await translate_marked(marked_texts, [texts[i] for i in indices], ask)
+            translated = await translate_marked(marked_texts, these, ask, recall)
         except InvalidInput as error:
             raise _renumbered(error, indices) from error
         answers.update(zip(indices, translated, strict=True))

@@ -21,6 +21,7 @@ from dragoman_gateway.texts.marked_texts import (
     MarkedText,
     MarkedTexts,
     asking,
+    recalling,
     translate_marked,
 )
 from dragoman_gateway.texts.sources import (
@@ -121,19 +122,19 @@ async def translate_texts(
         marked_texts: MarkedTexts, these: Sequence[MarkedText], src: str
     ) -> list[str]:
         options = await options_of(src)
+        recall = recalling(gateway.translations, caller, options)
         if how.split == "0":
             whole = asking(gateway.translations, caller, options | {"split_sentences": False})
             with contextlib.suppress(InvalidInput):
                 return [
                     translation.text
-                    for translation in await translate_marked(marked_texts, these, whole)
+                    for translation in await translate_marked(marked_texts, these, whole, recall)
                 ]
         ask = asking(gateway.translations, caller, options)
         if how.split == "nonewlines":
             ask = _without_line_breaks(ask)
-        return [
-            translation.text for translation in await translate_marked(marked_texts, these, ask)
-        ]
+        translations = await translate_marked(marked_texts, these, ask, recall)
+        return [translation.text for translation in translations]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):
         if how.form is not None:
