@@ -33,6 +33,7 @@ class OptionArguments(ScoringArguments, total=False):
     coverage_penalty: float | None
     patience: float | None
     early_stopping: bool | None
+    return_source_tokens: bool | None
     num_return_sequences: int | None
     return_alternatives: bool | None
     prefix: str | Sequence[str] | None

@@ -16,7 +16,7 @@ STREAM: Final = "translate_stream"
 SCORE: Final = "score"
 """Names of Triton's models that take options."""
 TRANSLATING: Final = (TRANSLATE, STREAM)
-Join = Literal["first", "union"]
+Join = Literal["first", "union", "sum"]
 """How a text's value follows from those of its sentences: `union` is of names."""
 
 
@@ -125,6 +125,8 @@ class Output:
         """Returns the value for a text from those for its sentences."""
         if self.join == "union":
             return tuple(sorted({name for names in values for name in names}))
+        if self.join == "sum":
+            return None if None in values else sum(values)
         return values[0]
 
 

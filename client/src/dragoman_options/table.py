@@ -352,6 +352,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="bundle",
         ),
+        Option(
+            "return_source_tokens",
+            "switch",
+            "return the number of tokens of a text",
+            default=False,
+            output="source_tokens",
+        ),
     )
 }
 """Options by name."""
@@ -464,6 +471,14 @@ class Translation(Assessed, _Generated):
         PlacedCodes | None, Output("positions of the text's elements in the translation")
     ] = None
     via: Annotated[str | None, Output("the pivot language", if_any=True, join="first")] = None
+    source_tokens: Annotated[
+        int | None,
+        Output(
+            "number of tokens that the encoder reads: those of the text, and of each sentence the "
+            "end-of-sequence token and the token of the target language, if the model has one",
+            join="sum",
+        ),
+    ] = None
     delta: Annotated[
         str | None,
         Output("text that an event adds to the previous one", models=(STREAM,), always=(STREAM,)),

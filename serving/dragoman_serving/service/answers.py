@@ -59,6 +59,7 @@ VALUES: dict[str, Callable[[Translation], Any]] = {
     ),
     "warnings": attrgetter("warnings"),
     "via": attrgetter("via"),
+    "source_tokens": attrgetter("source_tokens"),
     **{name: _assessed(value_of) for name, value_of in OF_ASSESSMENTS.items()},
 }
 """Outputs of translations, by name; None if a translation lacks one."""

@@ -20,7 +20,7 @@ def joined(
     """Returns the translation of a text through a pivot language.
 
     Text, tokens and scores are those of the last leg, so the scores are given the text in the pivot
-    language. Warnings are those of both legs.
+    language. Source tokens are those of the first leg, and warnings those of both.
 
     Args:
         first: translation into the pivot language.
@@ -45,4 +45,5 @@ def joined(
         codes=codes,
         warnings=tuple(sorted({*first.warnings, *last.warnings})),
         via=via,
+        source_tokens=first.source_tokens,
     )

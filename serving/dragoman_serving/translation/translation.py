@@ -46,6 +46,8 @@ class Translation:
     """Faults of its sentences' translations; see `faults`."""
     sentences: int = field(default=1, compare=False)
     """Number of sentences in its text."""
+    source_tokens: int = field(default=0, compare=False)
+    """Number of ids of these sentences, with tags and end symbols."""
     via: str | None = None
     """The pivot language, if it was translated through one."""
     is_repeated: bool = False
@@ -135,6 +137,7 @@ class Composer:
             detected=text.detected,
             warnings=self._warnings(text.sentences, hypotheses, translated),
             sentences=len(text.sentences),
+            source_tokens=sum(len(sentence.src_ids) for sentence in text.sentences),
         )
 
     def candidates(
@@ -223,6 +226,7 @@ class Composer:
             confidence=_confidence([hypothesis]),
             detected=source.detected,
             warnings=self._warnings([sentence], [hypothesis], [text]),
+            source_tokens=len(sentence.src_ids),
         )
 
 

@@ -13,8 +13,11 @@ import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
+from dragoman.kernel.sentences import split_sentences
+from dragoman.kernel.text import Tokenizer
 from tests.gateways import RunningGateway, StartGateway
 from tests.integration.gateway.test_keys_served import keys, wait_for_status
+from tests.integration.test_served_translations import BUNDLE
 from tests.servers import WAIT_S, Served
 from tests.unit.gateway.protocols.chat import prompts
 
@@ -73,6 +76,23 @@ def test_the_client_streams(client: OpenAI) -> None:
                 reasons.append(choice.finish_reason)
     assert (text, usage) == (whole.choices[0].message.content, whole.usage)
     assert [reason for reason in reasons if reason] == ["stop"]
+
+
+def test_the_usage_has_the_tokens_of_texts_and_translations(client: OpenAI) -> None:
+    """Not those of the prompt around the texts; a second answer comes from the cache."""
+    tokenizer = Tokenizer(BUNDLE / "tokenizer.model")
+    sentences = [part for part, _ in split_sentences(ENGLISH, "en")]
+    read = sum(len(tokenizer.encode_source(sentence, "de")) for sentence in sentences)
+    written = sum(len(tokenizer.encode(part)) for part, _ in split_sentences(GERMAN, "de"))
+    pair = prompts.weblate([ENGLISH, ENGLISH], "English", "German")
+    for messages, texts in ((prompts.user(ENGLISH), 1), (pair, 2), (pair, 2)):
+        create: Any = client.chat.completions.create
+        whole = create(model="en-de", messages=messages).usage
+        options = {"include_usage": True}
+        (*_, last) = create(model="en-de", messages=messages, stream=True, stream_options=options)
+        for usage in (whole, last.usage):
+            assert (usage.prompt_tokens, usage.completion_tokens) == (texts * read, texts * written)
+            assert usage.total_tokens == texts * (read + written)
 
 
 async def test_the_asynchronous_client(gateway: RunningGateway) -> None:

@@ -235,6 +235,7 @@ def _filled(translation: Translation, markup: Markup | None) -> Translation:
         "detected_language": "en",
         "detected_probability": 1.0,
         "bundle": _BUNDLE,
+        "source_tokens": translation.output_tokens,
     }
     lacking = {
         name: value for name, value in defaults.items() if getattr(translation, name) is None

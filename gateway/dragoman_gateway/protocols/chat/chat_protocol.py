@@ -192,9 +192,14 @@ def _finish_reason(translations: Sequence[Translation]) -> str:
 
 
 def _usage(translations: Sequence[Translation]) -> dict[str, int]:
-    """Returns the tokens of the translations; the engine does not report those of the texts."""
-    tokens = sum(translation.output_tokens for translation in translations)
-    return {"prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens}
+    """Returns the tokens of the texts and of their translations."""
+    read = sum(translation.source_tokens or 0 for translation in translations)
+    written = sum(translation.output_tokens for translation in translations)
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+    }
 
 
 def _kind(error: GatewayError) -> tuple[int, str, str]:

@@ -143,6 +143,8 @@ def read_task(fields: Fields, info: ServerInfo) -> Task:
     options: dict[str, Any] = {"source_language": source, "target_language": target}
     if model.bundle is not None:
         options["model"] = model.bundle
+    if (counts := "return_source_tokens") in info.options:  # not of older servers
+        options[counts] = True
     if prompt.terms:
         options["glossary"] = prompt.terms
     if ids := fields.listed("glossary_ids"):
