@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from xml.sax.saxutils import escape
 
 import pytest
 from dragoman_gateway.access.keys import add_key
@@ -24,6 +25,10 @@ from tests.servers import wait_for
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
     "<img src=x onerror=\"document.title='run'\"> \u202eabc\u202c </textarea><script>1</script>"
+)
+TMX = (
+    '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>Good morning.</seg>'
+    f'</tuv><tuv xml:lang="de"><seg>Moin, {escape(HOSTILE)}</seg></tuv></tu></body></tmx>'
 )
 MARKED = '<p>I like <a href="/cars?a=1&amp;b=2">red cars</a>.</p>'
 MARKED_IN_GERMAN = '<p>Ich mag <a href="/cars?a=1&amp;b=2">rote Autos</a>.</p>'
@@ -381,6 +386,48 @@ def test_terms_of_the_glossary_are_used(gateway: RunningGateway, page: Page) -> 
     translated(page)
 
 
+def test_a_translation_memory_is_made_from_a_file_and_used(
+    gateway: RunningGateway, page: Page, tmp_path: Path
+) -> None:
+    """Only for its languages; a file that is none makes none."""
+    choose(page, "source", "en")
+    page.click("#memory-open")
+    for name, content in (("a.tmx", "no"), ("b.tmx", TMX), ("b.tmx", TMX)):
+        page.evaluate(
+            "(() => { const data = new DataTransfer(), input = document.getElementById("
+            f"'memory-file'); data.items.add(new File([{json.dumps(content)}], '{name}'));"
+            " input.files = data.files; input.dispatchEvent(new Event('change')); })()"
+        )
+        page.wait_for("!document.getElementById('memory-file').disabled")
+    assert "line 1" in value(page, "getElementById('notice-text').textContent")
+    page.complaints.clear()  # about the file that was refused
+    page.wait_for("document.querySelectorAll('#memory-list li').length === 2")
+    assert [memory["name"] for memory in gateway.get("/api/v1/memories").json["memories"]] == [
+        "b.tmx"
+    ]
+    assert "segments: 1" in value(page, "querySelector('#memory-list .note').textContent")
+    shown = "document.getElementById('translation').textContent"
+    type_text(page, "Good morning.")
+    page.wait_for(f"{shown} === {json.dumps(f'Moin, {HOSTILE}')}")
+    assert value(page, "querySelectorAll('#translation img').length") == 0
+    letter = tmp_path / "letter.txt"
+    letter.write_text("Good morning.\n")
+    page.drop(letter)
+    page.wait_for("document.querySelector('#jobs .button')")
+    (job,) = page.evaluate("JSON.parse(sessionStorage.getItem('dragoman.jobs'))")
+    assert gateway.get(f"/api/v1/documents/{job}/result").body.startswith(b"Moin")
+    choose(page, "source", "de")
+    page.wait_for("document.getElementById('memory-number').hidden")
+    choose(page, "source", "en")
+    choose(page, "target", "de")
+    page.wait_for("!document.getElementById('memory-number').hidden")
+    page.click("#memory-open")
+    page.evaluate("window.confirm = () => true")
+    page.click("#memory-list .icon")
+    page.wait_for("document.querySelectorAll('#memory-list li').length === 1")
+    page.wait_for(f"{shown} === 'Guten Morgen.'")
+
+
 def test_attention_is_drawn_in_a_sandboxed_frame(page: Page) -> None:
     enter(page, TEXT)
     page.click("#inside-open")
@@ -651,6 +698,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         "": "",
         "documents": "document.getElementById('documents-open').click()",
         "glossary": "document.getElementById('glossary-open').click()",
+        "memory": "document.getElementById('memory-open').click()",
         "past": "document.getElementById('past-open').click()",
         "code": "document.getElementById('code-open').click()",
         "alternatives": "document.querySelector('.word').click()",
@@ -715,7 +763,7 @@ def test_everything_works_with_the_keyboard(page: Page) -> None:
         if name == "interface-language":
             break
     buttons = ("swap", "clear", "copy", "share", "inside-open", "theme", "shortcuts-open")
-    tools = ("documents-open", "glossary-open", "past-open", "code-open")
+    tools = ("documents-open", "glossary-open", "memory-open", "past-open", "code-open")
     assert {"source", "source-language", "target-language", *buttons, *tools} <= set(reached)
     page.evaluate("document.getElementById('source').focus()")
     page.press("Backspace", 8, CONTROL | SHIFT)

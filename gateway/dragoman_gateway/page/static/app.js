@@ -8,6 +8,7 @@ import { connectDocuments, resume, setLimits } from "./documents.js";
 import { connectGlossary, glossaryOptions, loadSaved, showTerms } from "./glossary.js";
 import { openInside } from "./inside.js";
 import { askForKey, connectKey } from "./key.js";
+import { connectMemories, loadMemories, memoryOptions, showUse } from "./memories.js";
 import { clearNotice, described, explain, notify, wentWell } from "./notice.js";
 import * as panes from "./panes.js";
 import { connectPast, remember } from "./past.js";
@@ -29,7 +30,7 @@ const SURE = 0.95; // from this probability on, not detected again while the tex
 const TELLING = 60; // the detected language is kept while this many first characters stay the same
 const WORSE = 1.2; // maximum difference of an alternative's score to the best one
 const TAG = /<\/?[a-z][^<>]*>/i;
-const PANELS = ["documents", "glossary", "past", "code"];
+const PANELS = ["documents", "glossary", "memory", "past", "code"];
 
 const sourcePicker = byId("source-language");
 const targetPicker = byId("target-language");
@@ -84,6 +85,7 @@ function languagesChanged() {
   byId("swap").disabled = !canSwap();
   showDetected();
   showTerms();
+  showUse();
 }
 
 function canSwap() {
@@ -116,7 +118,7 @@ function showDetected() {
 function request() {
   const found = { text: panes.sourceText(), source_language: source(), target_language: target() };
   if (isHtml()) found.format = "html";
-  return Object.assign(found, glossaryOptions());
+  return Object.assign(found, glossaryOptions(), memoryOptions());
 }
 
 const isHtml = () => formatPicker.value === "html";
@@ -231,9 +233,9 @@ function follow(asked, signal) {
   });
 }
 
-// Requests alignments and token scores, unless the text is long.
+// Requests alignments and token scores, unless the text is long, or a memory may have its translation.
 async function withDetails(asked, send) {
-  if (asked.text.length > MOST_DETAILED) return send(asked);
+  if (asked.text.length > MOST_DETAILED || asked.memory_id) return send(asked);
   const scored = { ...asked, return_token_scores: true };
   try {
     return await send({ ...scored, return_alignments: "hard" });
@@ -459,6 +461,7 @@ function openPanel(name, isOpen = byId(name).hidden) {
   if (!isOpen) return;
   if (name === "code") showCode();
   if (name === "glossary") loadSaved();
+  if (name === "memory") loadMemories();
   byId(name).scrollIntoView({ block: "nearest" });
 }
 
@@ -470,14 +473,16 @@ function clear() {
 
 function connect() {
   panes.connectPanes({ onInput: typed, onWord: showAlternatives });
-  connectGlossary({
+  const stored = {
     languages: () => ({ source: knownSource(), target: target() }),
     changed: () => (panes.sourceText().trim() ? translateSoon() : showCode()),
     failed: (error) => (error.code ? failed(error) : notify(error.message)),
-  });
+  };
+  connectGlossary(stored);
+  connectMemories(stored);
   connectPast(open);
   connectDocuments({
-    requestOptions: () => ({ source_language: source(), target_language: target(), ...glossaryOptions() }),
+    requestOptions: () => ({ source_language: source(), target_language: target(), ...glossaryOptions(), ...memoryOptions() }),
     open: () => openPanel("documents", true),
     onKeyNeeded: (error) => failed(error),
   });
@@ -528,6 +533,7 @@ async function begin() {
   showCount();
   resume();
   loadSaved();
+  loadMemories();
   if (fromFragment()) openFragment();
   else translate();
 }

@@ -15,10 +15,10 @@ export function curlOf(request) {
 }
 
 export function pythonOf(request) {
-  return request.format ? pythonOfRequest(request) : pythonOfClient(request);
+  return request.format || request.memory_id ? pythonOfRequest(request) : pythonOfClient(request);
 }
 
-// The Python client has no method for texts in a format.
+// The Python client has no method for texts in a format, or for memories of the server.
 function pythonOfRequest(request) {
   const given = Object.entries(request).map(([name, value]) => `        ${python(name)}: ${python(value)},\n`);
   const key = hasKey() ? `    headers={"Authorization": f"Bearer {os.environ['DRAGOMAN_KEY']}"},\n` : "";
