@@ -191,18 +191,29 @@ def test_the_example_folder_is_translated_like_its_files(translated: Path) -> No
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "schema"),
-    [("app-1.2.de.xlf", "xliff-core-1.2-strict.xsd"), ("app.de.xlf", "xliff-core-2.0.xsd")],
+    ("name", "source", "schema"),
+    [
+        ("app-1.2.de.xlf", "app-1.2.xlf", "xliff-core-1.2-strict.xsd"),
+        ("app.de.xlf", "app-2.0.xlf", "xliff-core-2.0.xsd"),
+    ],
 )
 def test_xliff_is_valid_by_the_official_schema(
-    translated: Path, tmp_path: Path, name: str, schema: str
+    translated: Path, tmp_path: Path, shipped: Served, name: str, source: str, schema: str
 ) -> None:
+    """Also with suggestions from a memory."""
     folder = debian.unpack(tmp_path, "php-symfony-translation") / SCHEMAS
     text = (folder / schema).read_text(encoding="utf-8")
     text = re.sub(r'schemaLocation="[^"]*/xml.xsd"', 'schemaLocation="xml.xsd"', text)
     (folder / schema).write_text(text, encoding="utf-8")
     checker = etree.XMLSchema(etree.parse(folder / schema))
     checker.assertValid(etree.parse(translated / name))
+    memory, suggested = tmp_path / "memory.po", tmp_path / name
+    memory.write_text('msgid "Do you like this planner? Tell your friends!"\nmsgstr "Und?"\n')
+    words = ["--memory", str(memory), "--source-language", "en", "--target-language", "de"]
+    words += ["--format", "xliff", "--input", str(EXAMPLES / source), "--output", str(suggested)]
+    assert main(["translate", *words, "--url", shipped.server.grpc_url]) == 0
+    assert ">Und?<" in suggested.read_text()
+    checker.assertValid(etree.parse(suggested))
 
 
 def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
