@@ -13,8 +13,8 @@ import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.texts.sentences import split_sentences
 from tests.gateways import RunningGateway, StartGateway
 from tests.integration.gateway.test_keys_served import keys, wait_for_status
 from tests.integration.test_served_translations import BUNDLE
