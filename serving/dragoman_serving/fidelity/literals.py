@@ -29,14 +29,20 @@ _HEX = r"[0-9A-Fa-f]"
 _OF_SIGNS = (
     r"&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);",  # character references
     r"`[^`\n]+`",  # code in Markdown
-    r"<%[^%<>\n]*%>|\{%[^%{}\n]*%\}",  # template engines
+    r"<[%?][^%?<>\n]*[%?]>|\{%[^%{}\n]*%\}",  # template engines
     r"\{{2,3}[^{}\n]*\}{2,3}",
     r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
-    r"\$[A-Za-z_]\w*",
-    r"%[A-Za-z_](?:[\w.-]{0,62}\w)?%(?!\w)",
+    r"\$(?=[^$\s][^$\n]{0,200}[\\^_])[^$\n]*+(?<!\s)\$(?!\d)",  # LaTeX
+    r"\$[A-Za-z_]\w*|[$#](?:\([A-Za-z_]\w*\)|\[[A-Za-z_]\w*\])",
+    r"\\[A-Za-z]{2,32}(?:\[[^\[\]{}\n]*\])?\{[^{}\n]*\}",
+    r"##\w{1,64}##|@@\w{1,64}@@|%%\w{1,64}%%|\*\|\w{1,64}\|\*",
+    r"<(?:[@#!:]|t:\d)[^<>\s]+>",  # Slack, Discord
+    r"(?<![\w-])--?[A-Za-z][\w-]{0,64}=[^\s<>\"'()\[\]{},;]{0,200}\w",
+    r"%[A-Za-z_](?:[\w.-]{0,62}\w)?%(?![\w%])",
     r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
     r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
-    r"(?<![\w:]):(?:[a-z0-9_+-]{1,64}:(?!\w)|[A-Za-z_]\w*(?![\w:]))",  # :smile:, :variable
+    r"(?<!\w)%(?:L?\d{1,2}%?|n)(?!\w)",  # Qt, Boost
+    r"(?<![\w:]):(?:[a-z0-9_+-]{1,64}:(?!\w)|\w+(?![\w:]))|(?<!\S)::\w+",  # :smile:, :variable
     r"(?<![\w@.])@\w(?:[\w.-]*\w)?",
     r"(?<![\w#&])#(?=\w*[^\W\d])\w+",
     r"(?<!\w)\+\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
@@ -52,21 +58,23 @@ _OF_DIGITS = (
     r"(?<![\w.,/])\d{1,3} [1-9]/(?:[2-9]|1[0-6])(?![\w/]|[.,]\d)",  # 4 1/2
     r"(?<![\w.,])\d+(?:[.,]\d+)? ?[×·x*] ?10(?:\^[+-]?\d+|[⁺⁻]?[⁰¹²³⁴-⁹]+)(?!\w)",  # noqa: RUF001
     r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
-    r"(?<![\w.])\d+(?:\.\d+){2,}(?:-\w+)?(?!\w)",  # versions, dates
+    r"(?<![\w.,])\d+(?:[.,]\d+)?[eE][+-]?\d+(?!\w)|(?<![\w.,])\d'\d{1,2}\"",  # 1e-9, 5'11"
+    r"(?<![\w.])\d+(?:\.\d+){2,}(?:-\w+(?:\.\d+)*)?(?!\w)",  # versions, dates
 )
 _OF_ADDRESSES = (
-    r"(?:https?|ftp|file|ssh|git)://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
-    r"(?:mailto|tel):[^\s<>\",;)]*[\w/]",
-    r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
+    r"(?:(?<![A-Za-z\d+.-])[A-Za-z][A-Za-z\d+.-]{1,15}://|www\.)(?=[^\s<>\"])"
+    r"(?:[^\s<>\"()]*+\([^\s<>\"()]*+\))*+(?:[^\s<>\"]*[^\s<>\".,;:!?)\]}'])?",
+    r"(?<!\w)(?:arXiv|data(?=:\w+/)|doi|magnet|mailto|sms|tel|urn):[^\s<>\",;)]*[\w/]",
 )
 _OF_LETTERS = (
-    r"(?<![\w.])v\d+(?:\.\d+)*(?:-\w+)?(?!\w)",
+    r"(?<![\w.])v\d+(?:\.\d+)*(?:-\w+(?:\.\d+)*)?(?!\w)",
     rf"(?<![\w.-])(?:{_STANDARDS})(?:[ /-](?:{_STANDARDS}))*+[ -]?\d{{3,6}}(?:[.:-]\d{{1,4}})*+"
     r"(?!\w)",
     r"(?<![\w./\\~@#$%:-])[A-Za-z][A-Za-z0-9]*+(?:_++[A-Za-z0-9]++)++(?!\w)",  # snake_case
 )
 _OF_WORDS = (
     r"(?<!\w)__\w{1,64}__(?!\w)",
+    r"(?<![\w=<>!&-])(?:[a-z_]|[A-Z](?![a-z]))[\w.-]{0,64}=(?!=)[^\s<>\"'()\[\]{},;]{0,200}\w",
     rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
     rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
     rf"(?<![\w:])(?={_HEX}{{1,4}}:)(?:(?:{_HEX}{{1,4}}:){{2,7}}{_HEX}{{1,4}}(?:,\d{{3}})?"  # times
@@ -83,20 +91,25 @@ _FORMS = (
     rf"(?<![\w.@-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:/[^\s<>\"]*[\w/])?(?![\w-]|\.\w)",
     rf"(?=\w)(?:{'|'.join(_OF_WORDS)})",
     rf"(?<![\w./\\~:-])[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",  # file names
-    r"(?<!\w)[A-Za-z]:\\[^\s\"]*\w",
+    r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{2,64})\\[^\s\"]*\w",  # Windows paths
 )
-_SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
-_MARKS = r"\*{2,3}|~~|'{2,5}|={2,}|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
-"""Marks of Markdown and wikis, and operators; not `![` where its `!` may end a sentence."""
+_SMILEYS = r"(?<![^\s(\"„“«])(?:>?(?:[:;=]['’]?-?|8-)[()\[\]DPpOo|/\\]|<3|\^_?\^|-_-)(?!\w)"  # noqa: RUF001
+_BB_NAMES = "b|i|u|s|p|url|img|quote|code|color|size|list|center|spoiler|email"
+_MARKS = (
+    r"\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|&&|\|\||(?<=[\w,;] )!\[(?=\w)|\[\[(?:[^\[\]|\n]*\|)?|\]\]"
+    rf"|\[/[A-Za-z]\w*+\]|(?<!\w)\[(?:{_BB_NAMES}|[A-Za-z]\w*+(?: \w+)?=[^\[\]\n]*)\]"
+)
+"""Marks of Markdown, wikis and forums, and operators; not `![` where its `!` may end a sentence."""
 _IDENTIFIERS = (
-    r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
-    r"(?!\w)"
+    r"(?<![\w&#/.-])(?:(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*"
+    r"(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*(?: \d[A-Z]{2})?"
+    r"|[a-z]{2}-(?:[A-Z][a-z]{3}-)?(?:[A-Z]{2}|[A-Z][a-z]{3})(?!-))(?!\w)"
 )
-"""Identifiers with digits, which a model usually repeats."""
+"""Identifiers with digits, and codes of languages, which a model usually repeats."""
 _KNOWN = re.compile(
     rf"(?P<sign>{_SMILEYS}|{_MARKS})|" + "|".join(_FORMS) + f"|(?P<identifier>{_IDENTIFIERS})"
 )
-_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w|!\[|''|==|\|\|")
+_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w|[!\[]\[|''|=|[a-z]-[A-Z]")
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
@@ -128,6 +141,9 @@ if its vocabulary splits them into bytes. French has ü in names alone.
 Source: Unicode CLDR 46, `characters/exemplarCharacters`."""
 _USUAL_PIECES = 5
 """Least number of longer entries of the vocabulary with a letter that its languages use."""
+_DIGITS = re.compile(r"\d+")
+SHOWN: Final = str.maketrans("\u2010\u2011\u2012\u2015\u00ad\u2060", "--\u2013\u2014\x7f\x7f")
+"""Dashes and invisible characters as the model reads them: SentencePiece removes U+007F."""
 _JOINERS = frozenset("\u200d\ufe0e\u20e3")
 _EMOJI = "\ufe0f"
 """Selects the form as an emoji of the character before it."""
@@ -203,6 +219,15 @@ class Literals:
         pieces = (set(piece) for piece in self._sides[0].vocabulary if len(piece) > 2)
         return Counter(itertools.chain.from_iterable(pieces))
 
+    @cached_property
+    def _unwritten(self) -> frozenset[str]:
+        """Signs of ASCII that the vocabulary cannot write."""
+        signs = (sign for sign in map(chr, range(128)) if unicodedata.category(sign)[0] == "S")
+        return frozenset(sign for sign in signs if not self._can_write(sign))
+
+    def _can_write(self, character: str) -> bool:
+        return all(side.can_write(character) for side in self._sides)
+
     def of(
         self, text: str, language: str, known: bool = True, keep: Iterable[Literal] = ()
     ) -> list[Literal]:
@@ -219,8 +244,9 @@ class Literals:
         literals = list(keep)
         if known:
             literals += known_literals(text)
-        if not text.isascii():
+        if not (text.isascii() and self._unwritten.isdisjoint(text)):
             literals += self._outside_language(text, language)
+        literals = [_with_digits(text, literal) for literal in literals]
         return _merged(text, sorted(literals, key=_place)) if literals else literals
 
     def _outside_language(self, text: str, language: str) -> Iterator[Literal]:
@@ -247,6 +273,8 @@ class Literals:
         if character.isascii():
             if character.isalpha():
                 return "a"
+            if character in self._unwritten:
+                return "S"
             return "1" if character.isdigit() else character
         kind = self._kinds.get(character)
         if kind is None:
@@ -260,7 +288,7 @@ class Literals:
     def _kind_of(self, character: str) -> str:
         category = unicodedata.category(character)
         is_sign = category in {"So", "Sm", "Sk"} and character not in _FREE_SIGNS
-        if character == _EMOJI:
+        if character == _EMOJI or ord(character) in SHOWN:
             return character
         if is_sign or character in _JOINERS or category == "Cs" or character in _TAGS_OF_FLAGS:
             return "S"
@@ -271,7 +299,7 @@ class Literals:
             return "N"
         if category[0] == "L" and normal != character and normal.isascii():
             return "a"  # ligatures and the like are letters to translate
-        is_written = all(side.can_write(character) for side in self._sides)
+        is_written = self._can_write(character)
         if category[0] in "LM":
             if is_written:
                 return "F"
@@ -290,6 +318,14 @@ def _composed(match: re.Match[str]) -> str:
 @lru_cache
 def _as_letters(letters: str) -> Mapping[int, str]:
     return dict.fromkeys(map(ord, letters + letters.upper().replace("SS", "")), "a")
+
+
+def _with_digits(text: str, literal: Literal) -> Literal:
+    """A literal with the digits directly behind it, which a stand-in would join: `X1` for `{n}`."""
+    digits = _DIGITS.match(text, literal.end)
+    if digits is None or literal.is_sign or literal.target:
+        return literal
+    return literal._replace(end=digits.end())
 
 
 def _place(literal: Literal) -> tuple[int, int, bool]:

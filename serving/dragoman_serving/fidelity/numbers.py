@@ -49,14 +49,18 @@ _WORDS_OF_SCALES = {"": "(?!)"} | {
 _BEHIND_DIGITS = re.compile(
     rf"[^\W\d_]{{0,3}}(?:[\s-]?(?i:{'|'.join(_WORDS_OF_SCALES.values())})){{0,2}}(?!\w)"
 )
+_MINUS = "-−–"
+_MINUS_IN_WORDS = re.compile(r"(?i:(?<!\w)(?:minus|moins|negative)\s)$")
+_LONGEST_MINUS = 10
 _NUMBER = {
     language: re.compile(
-        rf"{_DIGITS}(?:[\s-]?(?P<scale>(?i:{words}))\b(?P<again>\s(?i:{words})\b)?)?{_BEHIND}"
+        rf"(?P<minus>(?<![^\s(\[=:])(?<!\d\s)[{_MINUS}])?{_DIGITS}"
+        rf"(?:[\s-]?(?P<scale>(?i:{words}))\b(?P<again>\s(?i:{words})\b)?)?{_BEHIND}"
     )
     for language, words in _WORDS_OF_SCALES.items()
 }
-"""Patterns of numbers by language: also a power of ten in words, which a model may repeat, and what
-follows."""
+"""Patterns of numbers by language: also a minus sign, a power of ten in words, which a model may
+repeat, and what follows."""
 _BEFORE_SCALE = re.compile(r"(?:[\s-]|(?<=\d))(?=[^\W\d]+$)")
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
@@ -183,12 +187,22 @@ def _number(match: re.Match[str], powers: Mapping[str, int], marks: tuple[str, s
         return Number(begin, end, digits, frozenset({digits}))
     if not digits.isdigit():
         digits = _HOURS.sub(":", digits)
-    values = _values(digits, behind == "half_day", behind == "decade", marks)
+    values = _values(digits.lstrip(_MINUS), behind == "half_day", behind == "decade", marks)
+    before = match.string[max(0, begin - _LONGEST_MINUS) : begin]
+    if match["minus"]:
+        values = frozenset(_negative(values)) or values
+    elif _MINUS_IN_WORDS.search(before):
+        values |= frozenset(_negative(values))
     if not power:
         return Number(begin, end, digits, values)
     if match["again"]:
         return Number(begin, end, written, frozenset())
     return Number(begin, end, written, frozenset(_scaled(values, power)) or values)
+
+
+def _negative(values: Iterable[Value]) -> Iterator[Value]:
+    """Yields the values of a number with a minus sign, which is no date or the like."""
+    return (-value for value in values if isinstance(value, int | Decimal))
 
 
 def _scaled(values: Iterable[Value], power: int) -> Iterator[Value]:
@@ -259,6 +273,8 @@ def localized(number: str, source: str, target: str) -> str:
     """Returns a number of one language in the spelling of another, if it has just one meaning."""
     if source == target or not {source, target} <= _POINT_AND_GROUP.keys():
         return number
+    if number[0] in _MINUS:
+        return number[0] + localized(number[1:], source, target)
     *digits, scale = _BEFORE_SCALE.split(number)
     if digits and (power := _powers(source, target).get(scale.casefold())):
         singular, plural, *_ = _SCALE_WORDS[target][power]

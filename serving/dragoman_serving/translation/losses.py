@@ -120,7 +120,7 @@ def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:
 
 def is_repetition(number: Number, additional: Number) -> bool:
     """Whether an additional number repeats another one, perhaps without its power of ten."""
-    digits, others = (_DIGITS.match(compared.text) for compared in (number, additional))
+    digits, others = (_DIGITS.search(compared.text) for compared in (number, additional))
     is_same = digits is not None and others is not None and digits[0] == others[0]
     return is_same or not number.values.isdisjoint(additional.values)
 

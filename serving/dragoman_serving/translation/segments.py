@@ -29,7 +29,13 @@ from dragoman_serving.request.glossary import Term
 _EMPTY = Reading("")
 _NO_LETTER = re.compile(r"[\W\d_]")
 _INNER_CAPITAL = re.compile(r"[^\W\d_][A-ZÀ-ÖØ-Þ]")
-_BREAK_TAG = re.compile(r"(?:(?<!\s)\s*)?<br\b[^<>]*>\s*", re.IGNORECASE)
+_ESCAPES = r"(?:\\\\?[nrt])+(?![A-Za-z]++[{\[])"
+"""`\\n` and the like in texts of programs; not the beginning of a command of LaTeX."""
+_BREAKS = {
+    has_tags: re.compile(rf"(?:(?<!\s)\s*)?(?:{pattern})\s*")
+    for has_tags, pattern in ((False, _ESCAPES), (True, rf"{_ESCAPES}|(?i:<br\b[^<>]*>)"))
+}
+"""What ends a line, by whether the text has tags."""
 
 
 @dataclass
@@ -149,7 +155,7 @@ def pieces_of_text(
     """Split a text into sentences, and cut sentences that are too long.
 
     Signs at the ends of a sentence are kept, and so are sentences without letters besides literals,
-    and the syntax of ICU messages.
+    the syntax of ICU messages, and escaped line breaks.
 
     Args:
         text: any text.
@@ -167,8 +173,9 @@ def pieces_of_text(
         Uncuttable: a single character has more tokens than the limit.
     """
     apart = syntax_spans(text)
-    if has_tags:
-        apart += [match.span() for match in _BREAK_TAG.finditer(text)]
+    if has_tags or "\\" in text:
+        spans = (match.span() for match in _BREAKS[has_tags].finditer(text))
+        apart += (span for span in spans if not _meets_any(literals, *span))
     at = 0
     for begin, end in (*sorted(apart), (len(text), len(text))):
         inner = _within(literals, at, begin)
@@ -233,6 +240,12 @@ def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:
         literal._replace(begin=literal.begin - begin, end=literal.end - begin)
         for literal in literals[first:last]
     ]
+
+
+def _meets_any(literals: Sequence[Literal], begin: int, end: int) -> bool:
+    """Whether a literal has characters of a span."""
+    before = bisect_left(literals, end, key=lambda literal: literal.begin)
+    return before > 0 and literals[before - 1].end > begin
 
 
 def _core(sentence: str, literals: Sequence[Literal]) -> Span:

@@ -17,7 +17,7 @@ from dragoman.kernel.texts.sentences import BREAKS_TO_SPACES, LineBreaks
 from dragoman.kernel.texts.tags import has_tags
 from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
-from dragoman_serving.fidelity.literals import Literal, Literals, known_literals, tag_spans
+from dragoman_serving.fidelity.literals import SHOWN, Literal, Literals, known_literals, tag_spans
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
@@ -424,9 +424,8 @@ class _Reader:
         cased = self._texts.casing.of(
             reading.text, self._language, reading.spans, target=self._target
         )
-        return _Read(
-            reading.with_text(cased.text), literals, tags, marked, cased.capitals, original=line
-        )
+        reading = reading.with_text(cased.text.translate(SHOWN))
+        return _Read(reading, literals, tags, marked, cased.capitals, original=line)
 
     def _kept_in(self, part: str) -> Iterator[Span]:
         """Yields the spans of kept texts in a part of a sentence, of which no more is known."""

@@ -31,14 +31,15 @@ def known(text: str) -> list[str]:
         ("Hi {name}, {0} {} {{ a.b }} ${C}", ["{name}", "{0}", "{}", "{{ a.b }}", "${C}"]),
         ("%s %1$s %(count)d %.2f %@ 9% sure", ["%s", "%1$s", "%(count)d", "%.2f", "%@"]),
         ("<%= name %> {% if x %} $name %NAME%", ["<%= name %>", "{% if x %}", "$name", "%NAME%"]),
-        ("See https://a.de/x?y=1&z=(2), or www.b.org.", ["https://a.de/x?y=1&z=(2", "www.b.org"]),
+        ("See https://a.de/x?y=1&z=(2), or www.b.org.", ["https://a.de/x?y=1&z=(2)", "www.b.org"]),
+        ("[a](http://a.de/b_(c)) (S3://b/c), www. So", ["http://a.de/b_(c)", "S3://b/c"]),
         ("at example.org/a, not at e.g. or z.B.", ["example.org/a"]),
         ("mail tom.x+y@example.co.uk.", ["tom.x+y@example.co.uk"]),
         ("R&amp;D &#38; &#x26; AT&T; a & b; &;", ["&amp;", "&#38;", "&#x26;", "&T;"]),
         ("ask @anna, #no1 and :heart:, #1", ["@anna", "#no1", ":heart:"]),
         ("You have :count of :user. Note: this", [":count", ":user"]),
         ("from 00:1A:2B:3C:4D:5E to 10.0.0.1:80", ["00:1A:2B:3C:4D:5E", "10.0.0.1:80"]),
-        ("::1 2001:db8::1 is 1 address", ["2001:db8::1"]),
+        ("::1 2001:db8::1 is 1 address", ["::1", "2001:db8::1"]),
         ("DE89 3704 0044 0532 0130 00 is mine", ["DE89 3704 0044 0532 0130 00"]),
         ("call +1 (555) 010-9999 now", ["+1 (555) 010-9999"]),
         (
@@ -47,7 +48,8 @@ def known(text: str) -> list[str]:
         ),
         ("1 000 000 of 10 000 000, 08 to 28, 07/08 and 01 02", []),
         ("on 2024-01-31 and 3.10.1990, 1,234.50", ["2024-01-31", "3.10.1990"]),
-        ("v2 and 1.2.3-beta, 1.2", ["v2", "1.2.3-beta"]),
+        ("v2-rc.1 and 1.2.3-beta.4, 1.2", ["v2-rc.1", "1.2.3-beta.4"]),
+        ("%1 of %L2 (%3%): %n pages, 5%", ["%1", "%L2", "%3%", "%n"]),
         ("open a/b.txt or README.md, C:\\a\\b", ["a/b.txt", "README.md", "C:\\a\\b"]),
         ("in /usr/lib/x and/or there", ["/usr/lib/x"]),
         ("00:00:01,000 --> 00:00:04,000", ["00:00:01,000", "00:00:04,000"]),
@@ -62,6 +64,15 @@ def known(text: str) -> list[str]:
         ("from %s-%2$s, %path%/a", ["%s", "%2$s", "%path%"]),
         ("7 × 10³ m, 1,5·10⁶ or 3*10^-4, 2 × 10 m", ["7 × 10³", "1,5·10⁶", "3*10^-4"]),
         ("4 1/2 cups, 4 1/2024, 1/2", ["4 1/2"]),
+        ("1e-9 or 6.02E23, 5'11\", the 3e", ["1e-9", "6.02E23", "5'11\""]),
+        ("%d%% of %%NAME%%, 100%%", ["%d", "%%", "%%NAME%%", "%%"]),
+        ("<?= $x ?> ##A## @@b@@ *|C|* $(D)", ["<?= $x ?>", "##A##", "@@b@@", "*|C|*", "$(D)"]),
+        ("(:-)) =) 8-) >:( ^_^ (see: a)", [":-)", "=)", "8-)", ">:(", "^_^"]),
+        ("a=1&b=2, x == y, --a-b=c", ["a=1&b=2", "==", "--a-b=c"]),
+        ("en-US, zh-Hant-TW and mother-in-law", ["en-US", "zh-Hant-TW"]),
+        ("[[a|b]] [b]c[/b] [url=x]d[/url] [e]", ["[[a|", "]]", "[b]", "[/b]", "[url=x]", "[/url]"]),
+        ("<@U1> <!here> <:a:12> <t:16:R> <Enter>", ["<@U1>", "<!here>", "<:a:12>", "<t:16:R>"]),
+        ("$x^2$, $5 to $6, \\ref{a} \\alpha", ["$x^2$", "\\ref{a}"]),
     ],
 )
 def test_literals_of_all_known_forms_are_found(text: str, expected: list[str]) -> None:
@@ -96,6 +107,12 @@ def test_what_the_vocabulary_cannot_write_is_found(
     kept = literals.of(text, "en")
     assert [text[literal.begin : literal.end] for literal in kept if not literal.is_sign] == words
     assert [text[literal.begin : literal.end] for literal in kept if literal.is_sign] == signs
+
+
+@pytest.mark.parametrize("text", ["{n}5", "2×4", "<%= x %>12", "10²3"])
+def test_a_literal_has_the_digits_behind_it(literals: Literals, text: str) -> None:
+    (literal,) = literals.of(f"It is {text}, 6.", "en")
+    assert (literal.begin, literal.end) == (6, 6 + len(text))
 
 
 def test_words_with_letters_of_their_language_are_no_literals(literals: Literals) -> None:

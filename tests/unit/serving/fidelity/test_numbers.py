@@ -35,6 +35,8 @@ from hypothesis import strategies as st
         ("2 to 11 days", "2–11 Tage", "de"),
         ("won 2-1", "gewann 2–1", "de"),
         ("13.30 Uhr", "1:30 p.m.", "en"),
+        ("at -5 °C or -1,234.5", "bei –5 °C oder minus 1.234,5", "de"),
+        ("minus 5, 8 - 3 - 2", "-5, 8 -3 - 2", "de"),
     ],
 )
 def test_languages_write_the_same_numbers(source: str, target: str, language: str) -> None:
@@ -58,6 +60,7 @@ def test_languages_write_the_same_numbers(source: str, target: str, language: st
         ("on the B 33", "auf der B 33,000", ["33"]),
         ("3 percent", "3 Hundert", ["3"]),
         ("5.277 cents", "5277 Cent", ["5.277"]),
+        ("-5 to 3", "5 bis -3", ["-5", "3"]),
     ],
 )
 def test_changed_and_lost_numbers_are_missing(source: str, target: str, missing: list[str]) -> None:

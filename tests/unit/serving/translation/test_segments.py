@@ -58,6 +58,10 @@ def test_placeholders_are_not_split(tokenizer: Tokenizer, parts: list[str]) -> N
         ("Good. ☀️ Yes ☀️", [("Good.", " ☀️ "), ("Yes", " ☀️")]),
         ("{a} {b}. Yes.", [("", "{a} {b}. "), ("Yes.", "")]),
         ("10 000 (5). Yes.", [("", "10 000 (5). "), ("Yes.", "")]),
+        (
+            r"Open it\nClose C:\new.txt now\r\n\tor \textbf{x}",
+            [("Open it", r"\n"), (r"Close C:\new.txt now", r"\r\n\t"), (r"or \textbf{x}", "")],
+        ),
         ("3 km", [("3 km", "")]),
     ],
 )
