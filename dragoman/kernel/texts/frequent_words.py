@@ -1,7 +1,7 @@
 """Frequent words that fastText's language model does not know, or takes for another language.
 
 From the 1,500 most frequent words of each language in Tatoeba's sentences, and words of menus.
-Words that are frequent in several of these languages are left out.
+Words that are frequent in several of these languages are left out, except for the German `was`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FREQUENT_WORDS = {
         " apfel auge augen australien auto autos bahnhof bald bat baum beantworten bearbeiten"
         " beeilen befindet begann beginnen beibringen beide beiden bekam beliebt beste bestes"
         " bett bevor bier bin bisschen blick blieb blumen boden brach brief bringen bringt"
-        " brot bruder buch büro da dabei dahin damit danach danke daran darin datei dauern"
+        " brot bruder buch büro da dabei dahin damit danach danke daran darin das datei dauern"
         " denen derjenige dick dienstag dies dinge dorf dran dreimal dreißig drucken dumm echt"
         " ehrlich eier eigenen einfügen einstellungen eis eltern entlassen er erde erinnert"
         " ernst erwarten erwartet esse essen euch eure euren fahrrad fand fangen feier feind"
@@ -26,24 +26,24 @@ FREQUENT_WORDS = {
         " holen hund hunde hundert hungrig hut idee insel interessant interesse irgendwelche"
         " irgendwie ja januar japaner jung junge jungen kalt kam kamen kanadier kaputt"
         " kartoffel katze kaufen kaum kenne kennen kennengelernt kinder kindern kino kiste"
-        " kleine klingt klug kochen koffer konzert krank krawatte krieg kuchen kuh käse lachen"
-        " laden lage lang langsam las lass lasse lassen laune legen lehrer lese lesen liebe"
-        " lieben lieber liebt lief liest los lust lustig mach mache mag manchmal mann mantel"
-        " menge mensch messer milch mindestens minuten miteinander mitgebracht mittag"
-        " mittagessen monat montag morgens mund mut mutter namen nase nein nett neue neuen"
-        " neues neun nie oben offen onkel paar pfannkuchen pferd polizei probleme raum raus"
-        " rechner rede reden redet regen rein reis reise reisen reparieren retten rief rot ruf"
-        " rufe rufen sachen sah sahen salz sauber schlüssel schnell schuld schwarz schüler sei"
-        " seien selbst singen sobald sofort sohn solange solche soldaten sommer sonst sprich"
-        " stark stell stelle stellen sterben stolz strand studenten studieren stuhl stunde"
-        " stunden suchen suppe tag tages tasche tee telefon telefonnummer thema tiere tochter"
-        " tot traf trank traum traurig treppe trinke trinken trug tschüss tun tür uhr um"
-        " unbedingt unfall unser unsere unserem unseren unserer vater verbringen verdient"
-        " vergessen vergiss verliebt verlor verloren vermissen verstanden vogel voll voller"
-        " wach wagen wahr wald wand wann warf warst wart warte warten wartet wartete waschen"
-        " wasser weh weil wein weinen weiß welche welchem welchen welcher welches wem wen"
-        " wessen wetter wieso wissen witz witze wo wolle wollen worden wort worte worum"
-        " ziemlich zimmer zog zuerst zukunft zwanzig zwar",
+        " kleine klingt klug kochen koffer konzert kostet krank krawatte krieg kuchen kuh käse"
+        " lachen laden lage lang langsam las lass lasse lassen laune legen lehrer lese lesen"
+        " liebe lieben lieber liebt lief liest los lust lustig mach mache machst mag manchmal"
+        " mann mantel menge mensch messer milch mindestens minuten miteinander mitgebracht"
+        " mittag mittagessen monat montag morgens mund mut mutter namen nase nein nett neue"
+        " neuen neues neun nie oben offen onkel paar pfannkuchen pferd polizei probleme raum"
+        " raus rechner rede reden redet regen rein reis reise reisen reparieren retten rief"
+        " rot ruf rufe rufen sachen sah sahen salz sauber schlüssel schnell schuld schwarz"
+        " schüler sei seien selbst singen sobald sofort sohn solange solche soldaten sommer"
+        " sonst sprich stark stell stelle stellen sterben stolz strand studenten studieren"
+        " stuhl stunde stunden suchen suppe tag tages tasche tee telefon telefonnummer thema"
+        " tiere tochter tot traf trank traum traurig treppe trinke trinken trug tschüss tun"
+        " tür uhr um unbedingt unfall unser unsere unserem unseren unserer vater verbringen"
+        " verdient vergessen vergiss verliebt verlor verloren vermissen verstanden vogel voll"
+        " voller wach wagen wahr wald wand wann warf warst wart warte warten wartet wartete"
+        " was waschen wasser weh weil wein weinen weiß welche welchem welchen welcher welches"
+        " wem wen wessen wetter wieso willst wissen witz witze wo wolle wollen worden wort"
+        " worte worum ziemlich zimmer zog zuerst zukunft zwanzig zwar",
         "en": "above abroad afford ahead all allow allowed alone already america americans ashamed"
         " badly bag bath be beach bear beat bed before behavior behind believes bench bike"
         " bill black blame blood blue body book boss bother box boy boyfriend boys bread break"

@@ -35,7 +35,8 @@ _OF_SIGNS = (
     r"\$(?=[^$\s][^$\n]{0,200}[\\^_])[^$\n]*+(?<!\s)\$(?!\d)",  # LaTeX
     r"\$[A-Za-z_]\w*|[$#](?:\([A-Za-z_]\w*\)|\[[A-Za-z_]\w*\])",
     r"\\[A-Za-z]{2,32}(?:\[[^\[\]{}\n]*\])?\{[^{}\n]*\}",
-    r"##\w{1,64}##|@@\w{1,64}@@|%%\w{1,64}%%|\*\|\w{1,64}\|\*",
+    r"##\w{1,64}##|@@\w{1,64}@@|%%\w{1,64}%%|\*\|\w{1,64}\|\*|<<\w{1,64}>>",
+    r"\[\[[\w.:-]{1,64}\]\]|\$\$[^$\n]+\$\$",
     r"<(?:[@#!:]|t:\d)[^<>\s]+>",  # Slack, Discord
     r"(?<![\w-])--?[A-Za-z][\w-]{0,64}=[^\s<>\"'()\[\]{},;]{0,200}\w",
     r"%[A-Za-z_](?:[\w.-]{0,62}\w)?%(?![\w%])",
@@ -64,13 +65,17 @@ _OF_DIGITS = (
 _OF_ADDRESSES = (
     r"(?:(?<![A-Za-z\d+.-])[A-Za-z][A-Za-z\d+.-]{1,15}://|www\.)(?=[^\s<>\"])"
     r"(?:[^\s<>\"()]*+\([^\s<>\"()]*+\))*+(?:[^\s<>\"]*[^\s<>\".,;:!?)\]}'])?",
-    r"(?<!\w)(?:arXiv|data(?=:\w+/)|doi|magnet|mailto|sms|tel|urn):[^\s<>\",;)]*[\w/]",
+    r"(?<!\w)(?:arXiv|doi|localhost|magnet|mailto|sms|tel|urn):[^\s<>\",;)]*[\w/]",
 )
 _OF_LETTERS = (
     r"(?<![\w.])v\d+(?:\.\d+)*(?:-\w+(?:\.\d+)*)?(?!\w)",
     rf"(?<![\w.-])(?:{_STANDARDS})(?:[ /-](?:{_STANDARDS}))*+[ -]?\d{{3,6}}(?:[.:-]\d{{1,4}})*+"
     r"(?!\w)",
     r"(?<![\w./\\~@#$%:-])[A-Za-z][A-Za-z0-9]*+(?:_++[A-Za-z0-9]++)++(?!\w)",  # snake_case
+    r"(?<![\w.:])[A-Za-z_][\w.]{0,64}\([\d., %-]*\)",  # calls
+    r"(?<![\w:])[A-Za-z_]\w*+(?:::\w++)++(?!:)",
+    r"(?<![\w-])[a-z]{2}(?:-[A-Z][a-z]{3})?-[A-Z]{2}(?![\w-])",  # languages
+    r"(?<![\w-])(?:AUD|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|NOK|NZD|PLN|SEK|USD)(?![\w-])",
 )
 _OF_WORDS = (
     r"(?<!\w)__\w{1,64}__(?!\w)",
@@ -96,20 +101,20 @@ _FORMS = (
 _SMILEYS = r"(?<![^\s(\"„“«])(?:>?(?:[:;=]['’]?-?|8-)[()\[\]DPpOo|/\\]|<3|\^_?\^|-_-)(?!\w)"  # noqa: RUF001
 _BB_NAMES = "b|i|u|s|p|url|img|quote|code|color|size|list|center|spoiler|email"
 _MARKS = (
-    r"\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|&&|\|\||(?<=[\w,;] )!\[(?=\w)|\[\[(?:[^\[\]|\n]*\|)?|\]\]"
+    r"\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|!=|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
+    r"|\[\[(?![\w.:-]{1,64}\]\])(?:[^\[\]|\n]*\|)?|\]\]"
     rf"|\[/[A-Za-z]\w*+\]|(?<!\w)\[(?:{_BB_NAMES}|[A-Za-z]\w*+(?: \w+)?=[^\[\]\n]*)\]"
 )
 """Marks of Markdown, wikis and forums, and operators; not `![` where its `!` may end a sentence."""
 _IDENTIFIERS = (
-    r"(?<![\w&#/.-])(?:(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*"
-    r"(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*(?: \d[A-Z]{2})?"
-    r"|[a-z]{2}-(?:[A-Z][a-z]{3}-)?(?:[A-Z]{2}|[A-Z][a-z]{3})(?!-))(?!\w)"
+    r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
+    r"(?: \d[A-Z]{2})?(?!\w)"
 )
-"""Identifiers with digits, and codes of languages, which a model usually repeats."""
+"""Identifiers with digits, which a model usually repeats."""
 _KNOWN = re.compile(
     rf"(?P<sign>{_SMILEYS}|{_MARKS})|" + "|".join(_FORMS) + f"|(?P<identifier>{_IDENTIFIERS})"
 )
-_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w|[!\[]\[|''|=|[a-z]-[A-Z]")
+_HINT = re.compile(r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}")
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 

@@ -23,7 +23,8 @@ def _marks() -> str:
 
 
 _UNIT = re.compile(
-    rf"(?:\w|[{_marks()}\u200c\u200d]|(?<=\d)[.,\u00a0\u202f](?=\d))+"  # a word or a number
+    rf"(?:\w|[{_marks()}\u200c\u200d]|(?<=\d)[.,\u00a0\u202f](?=\d)"  # a word or a number
+    r"|(?<=[nN])['\u2019](?=[tT](?!\w)))+"  # don't
     r"|\S"
 )
 _NUMBER = re.compile(r"(?<!\d)(?<!\d[.,])(\d[\d.,]*)$")

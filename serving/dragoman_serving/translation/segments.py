@@ -47,7 +47,7 @@ class SourceSentence(Sentence):
     the case of the request. `capitals` is set if the translation must be in capitals. `terms` are
     spans of the reading's text with a given translation. `languages` are those of the sentence and
     of its translation, `index` is that of its text. `has_numbers`: it has numbers that its
-    translation must have. `has_ellipsis`: three dots of the translation are one character. `prefix`
+    translation must have. `has_marks`: an ellipsis and final marks are as in `original`. `prefix`
     is the given beginning of a translation in capitals.
     """
 
@@ -56,7 +56,7 @@ class SourceSentence(Sentence):
     marked: MarkedSentence | None = None
     tags: TaggedSentence | None = None
     original: str = ""
-    has_ellipsis: bool = False
+    has_marks: bool = False
     capitals: Capitals | None = None
     terms: tuple[Term, ...] = ()
     languages: tuple[str, str] = ("", "")

@@ -255,10 +255,9 @@ class SourceTexts:
             marked=read.marked,
             tags=read.tags,
             original=read.original,
-            has_ellipsis=read.marked is None
+            has_marks=read.marked is None
             and not plan.assessed
-            and "…" in read.original
-            and "..." not in read.original,
+            and ("…" in read.original or read.original[-1:] in "?!"),
             capitals=read.capitals,
             terms=tuple(plan.glossary.of(read.reading.text)) if plan.glossary else (),
             languages=languages,
@@ -289,12 +288,11 @@ class SourceTexts:
         # An assessment has positions in the text as it is. Several spaces may be around a code.
         keeps_spaces = not (plan.assessed or (markup and markup.codes))
         if most_tokens is None:
-            whole = (
-                LineBreaks(text)
-                if plan.assessed
-                else LineBreaks.of(text, keeps_spaces, [literal.span for literal in literals])
-            )
-            return [(whole, "")] if has_words(text, literals) else [(LineBreaks(""), text)]
+            if not has_words(text, literals):
+                return [(LineBreaks(""), text)]
+            if plan.assessed:
+                return [(LineBreaks(text), "")]
+            return self._whole(text, literals, keeps_spaces, bool(plan.prefixes))
         counter: SubwordTokenizer = self.tokenizer
         if literals or may_have_capitals(text):
             counter = reader
@@ -312,6 +310,18 @@ class SourceTexts:
             )
         except Uncuttable as error:
             raise InvalidRequest(f"text {index}: {error}", "too_large", text_index=index) from error
+
+    @staticmethod
+    def _whole(
+        text: str, literals: Sequence[Literal], keeps_spaces: bool, is_prefixed: bool
+    ) -> list[tuple[LineBreaks, str]]:
+        """A text as one sentence, and the white space around it; not before a given prefix."""
+        begin = 0 if is_prefixed else len(text) - len(text.lstrip())
+        end = len(text.rstrip())
+        whole = [(literal.begin - begin, literal.end - begin) for literal in literals]
+        line_breaks = LineBreaks.of(text[begin:end], keeps_spaces, whole)
+        edge = [(LineBreaks(""), text[:begin])] if begin else []
+        return [*edge, (line_breaks, text[end:])]
 
     def _given_pair(self, index: int, text: str, target: str, language: str) -> Candidate:
         src_ids = self.tokenizer.encode_source(text, language)

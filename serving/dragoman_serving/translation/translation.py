@@ -256,7 +256,31 @@ def written(
         return sentence.original if is_whole else ""
     if sentence.literals or sentence.capitals:
         text = sentence.restored(text).text
-    return _with_ellipsis(text, sentence.original) if sentence.has_ellipsis else text
+    if not sentence.has_marks:
+        return text
+    if "…" in sentence.original and "..." not in sentence.original:
+        text = _with_ellipsis(text, sentence.original)
+    return _with_final_marks(text, sentence, is_whole)
+
+
+def _with_final_marks(text: str, sentence: SourceSentence, is_whole: bool) -> str:
+    """A translation that ends with the question and exclamation marks of its sentence.
+
+    It stays as it is if it is cut, or has other marks. A part of it is without its last marks.
+    """
+    marks = sentence.original[len(sentence.original.rstrip("?!")) :]
+    words = text.rstrip("?! ")
+    end = text[len(words) :]
+    if not marks or end.strip() == marks or not set(end) <= {*marks, " "}:
+        return text
+    if words.endswith(".") and not words.endswith("..") and not end:
+        words = words[:-1]
+    elif not end:
+        return text
+    if not is_whole:
+        return words
+    is_spaced = sentence.languages[1] == "fr" or end[:1] == " "
+    return f"{words}{' ' * is_spaced}{marks}"
 
 
 def _with_ellipsis(text: str, original: str) -> str:

@@ -101,11 +101,11 @@ async def translate_texts(
     async def translate(these: Sequence[str], src: str) -> list[str]:
         options = await options_of(src)
         if how.split == "nonewlines":
-            lines = [LineBreaks.of(text) for text in these]
+            lines = [LineBreaks.of(text.strip()) for text in these]
             translations = await translate_admitted(caller, [line.line for line in lines], options)
             return [
-                line.put_into(translation.text) if line.breaks else translation.text
-                for line, translation in zip(lines, translations, strict=True)
+                _placed(text, line.put_into(translation.text) if line.breaks else translation.text)
+                for text, line, translation in zip(these, lines, translations, strict=True)
             ]
         if how.split == "0":
             # A text that is too long for one sentence is split below; other errors recur there.
@@ -155,3 +155,11 @@ async def translate_texts(
         sources = await sources_of(gateway.translations, texts, source, target, "source_lang")
         translated = await translate_by_source(texts, sources, target, translate, str)
     return [TranslatedText(text, source) for text, source in zip(translated, sources, strict=True)]
+
+
+def _placed(text: str, translation: str) -> str:
+    """A translation with the white space around its text."""
+    if text.isspace():
+        return translation
+    begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    return text[:begin] + translation + text[end:]

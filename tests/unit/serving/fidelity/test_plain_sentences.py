@@ -12,7 +12,7 @@ import pytest
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.translation import source_texts
-from dragoman_serving.translation.segments import SourceSentence, SourceText
+from dragoman_serving.translation.segments import SourceSentence, SourceText, join
 from dragoman_serving.translation.source_texts import SourceTexts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,6 +90,30 @@ def test_a_plain_sentence_is_read_as_all_rules_read_it(
     assert [reading.is_unread for reading in readings] == [
         reading.is_unread for reading in by_rules
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {"split_sentences": False}])
+def test_hyphens_are_one_character_and_invisible_characters_none(
+    texts: SourceTexts, manifest: Manifest, options: dict[str, Any]
+) -> None:
+    given_options = {**options, "source_language": "en", "target_language": "de"}
+    sentences = [
+        read(texts, manifest, text, given_options)[0].sentences[0]
+        for text in (
+            "A pre\u2011war e\u2010mail, inter\u00adnational.",
+            "A pre-war e-mail, international.",
+        )
+    ]
+    assert sentences[0].src_ids == sentences[1].src_ids
+
+
+@pytest.mark.parametrize("text", ["\n Good morning \r\n", "  (Yes), no\n"])
+def test_white_space_around_an_unsplit_text_is_kept(
+    texts: SourceTexts, manifest: Manifest, text: str
+) -> None:
+    options = {"source_language": "en", "target_language": "de", "split_sentences": False}
+    (source,) = read(texts, manifest, text, options)
+    assert join(source.pieces, [sentence.line for sentence in source.sentences]) == text
 
 
 def without_search(piece: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 from dragoman_serving.markup.evidence import Evidence
 from dragoman_serving.markup.placement import place
+from dragoman_serving.markup.units import unit_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -272,3 +273,10 @@ def test_deep_and_many_codes_take_linear_time() -> None:
     placed = place(source, target, markup, diagonal(source, target))
     assert set(placed.codes[:4999]) == {(0, 4)}
     assert set(placed.codes[4999:]) == {(9, 9)}
+
+
+def test_a_code_encloses_a_negated_verb_as_a_whole() -> None:
+    text = "It isn't l'eau."
+    _, units = unit_pair("", text, Markup())
+    written = [text[begin:end] for begin, end in zip(units.begins, units.ends, strict=True)]
+    assert written == ["It", "isn't", "l", "'", "eau", "."]

@@ -188,3 +188,22 @@ def test_german_nouns_without_capitals_are_read_as_nouns(shipped: Translator) ->
     german = {"source_language": "de", "target_language": "en"}
     lower = translated(shipped, "wo ist das haus?", **german)
     assert lower.text == translated(shipped, "wo ist das Haus?", **german).text
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "end"),
+    [
+        ("What?!", ("en", "de"), "s?!"),
+        ("What?!", ("en", "fr"), " ?!"),
+        ("Nicht berühren!", ("de", "en"), "h!"),
+        ("Ne touchez pas !", ("fr", "en"), "h!"),
+        ("Where is Tom?", ("en", "de"), "?"),
+    ],
+)
+def test_question_and_exclamation_marks_at_the_end_are_kept(
+    shipped: Translator, text: str, languages: tuple[str, str], end: str
+) -> None:
+    options = dict(zip(("source_language", "target_language"), languages, strict=True))
+    (translation,) = shipped.translate([text], options)
+    assert translation.text.endswith(end)
+    assert translation.text.count(end[-1]) == 1

@@ -57,6 +57,7 @@ def test_an_unsupported_language_is_refused() -> None:
 GERMAN_WORDS = (
     "Ja|Nein|Danke|Guten Morgen|Gute Nacht|Hund|Katze|Brot|Käse|Öffnen|Schließen|Speichern|Weiter"
     "|Zurück|Pfannkuchen|Mutter|Schule|Heute|Rot|Klein|Ich liebe dich|Bis später|Hallo Welt"
+    "|Was kostet das"
 )
 FRENCH_WORDS = (
     "Oui|Non|Merci|Bonjour|Bonne nuit|Au revoir|Maison|Porte|Chien|Chat|Pain|Lait|Œufs|Ouvrir"

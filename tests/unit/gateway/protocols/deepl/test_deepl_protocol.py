@@ -123,6 +123,10 @@ def test_sentences_are_split_as_requested(app: Application) -> None:
     (translation,) = translate(app, text=["one two\nthree"], split_sentences="nonewlines")
     assert app.requests[-1].inputs["text_input"] == ["one two three"]
     assert translation["text"] == "<ONE TWO\nTHREE>"
+    (translation,) = translate(app, text=["\n one\r\ntwo\n\n"], split_sentences="nonewlines")
+    assert translation["text"] == "\n <ONE\r\nTWO>\n\n"
+    (translation,) = translate(app, text=[" \n"], split_sentences="nonewlines")
+    assert not translation["text"].strip()
     for written in ("0", 0, False):
         translate(app, text=[f"one {written!r}"], split_sentences=written)
         assert app.requests[-1].inputs["split_sentences"] == [False]
