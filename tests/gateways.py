@@ -36,6 +36,7 @@ class RunningGateway:
         url: its URL, without a trailing slash.
         port: its port.
         riva: address of Riva's protocol, if it is served.
+        kserve: address of KServe's protocol over gRPC, if it is served.
     """
 
     process: subprocess.Popen[str]
@@ -43,6 +44,7 @@ class RunningGateway:
     url: str = ""
     port: int = 0
     riva: str = ""
+    kserve: str = ""
 
     def request(
         self,
@@ -167,8 +169,9 @@ def _wait_until_ready(running: RunningGateway) -> None:
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline and running.process.poll() is None:
         for line in [*running.log]:
-            if line.startswith("riva: "):
-                running.riva = line.partition("//")[2]
+            name, _, url = line.partition(": grpc://")
+            if name in ("riva", "kserve"):
+                setattr(running, name, url)
             if match := _READY.match(line):
                 running.url, running.port = (
                     match[1].replace("localhost", "127.0.0.1"),

@@ -29,7 +29,7 @@ _LIMITS = {
     "characters_per_request": "characters of source text per request",
     "concurrent_requests": "concurrent requests",
 }
-_PROTOCOLS = ("chat", "deepl", "extensions", "libretranslate", "mcp", "own", "riva")
+_PROTOCOLS = ("chat", "deepl", "extensions", "kserve", "libretranslate", "mcp", "own", "riva")
 _DAY_S = 24 * 3600
 _MOST_LABEL = 200
 _LARGEST = 2**53

@@ -13,6 +13,7 @@ from dragoman_gateway.protocols.agents.agent_protocol import AgentProtocol
 from dragoman_gateway.protocols.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.protocols.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.protocols.extensions.extension_protocol import ExtensionProtocol
+from dragoman_gateway.protocols.kserve.kserve_protocol import KServeProtocol
 from dragoman_gateway.protocols.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.protocols.own.protocol import OwnProtocol
 from dragoman_gateway.shared.gateway import Gateway
@@ -42,6 +43,7 @@ class GatewayApplication:
             Operations(gateway),
             PageProtocol(gateway, own),
             LibreTranslateProtocol(gateway),
+            KServeProtocol(gateway),
             DeepLProtocol(gateway),
             ExtensionProtocol(gateway),
             ChatProtocol(gateway),

@@ -10,7 +10,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import partial
 
 import uvicorn
@@ -20,7 +20,11 @@ from dragoman.kernel.tracing import TraceOptions, Tracing
 from dragoman_gateway.access.shares import Budget
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.protocols.riva.riva_server import RivaServer
+from dragoman_gateway.protocols.kserve.kserve_protocol import NAME as KSERVE
+from dragoman_gateway.protocols.kserve.kserve_service import KServeService
+from dragoman_gateway.protocols.riva.riva_service import NAME as RIVA
+from dragoman_gateway.protocols.riva.riva_service import RivaService
+from dragoman_gateway.rpc.rpc_server import RpcServer
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.middleware.access_log import AccessLog
@@ -62,8 +66,13 @@ def serve(
         listening = _listen(settings.address, settings.port, "--port")
     else:
         listening = socket.socket(fileno=descriptor)
-    if settings.riva_port:
-        _listen(settings.address, settings.riva_port, "--riva-port").close()
+    services = (
+        (RIVA, RivaService, settings.riva_port),
+        (KSERVE, KServeService, settings.kserve_port),
+    )
+    for name, _, port in services:
+        if port:
+            _listen(settings.address, port, f"--{name}-port").close()
     most = _most_connections(settings)
     spans = None if tracing is None else RequestSpans(tracing, settings.trace_networks)
     application = GatewayApplication(gateway, log, spans)
@@ -89,8 +98,12 @@ def serve(
         timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
     )
-    riva = None if settings.riva_port is None else RivaServer(gateway, log, spans)
-    _Server(config, gateway, riva, heartbeat).run([listening])
+    rpc_servers = [
+        RpcServer(gateway, name, service, port, log=log, spans=spans)
+        for name, service, port in services
+        if port is not None
+    ]
+    _Server(config, gateway, rpc_servers, heartbeat).run([listening])
     if tracing is not None:
         tracing.close()
     if log is not None:
@@ -104,19 +117,19 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         gateway: Gateway,
-        riva: RivaServer | None,
+        rpc_servers: Sequence[RpcServer],
         heartbeat: int | None,
     ) -> None:
         super().__init__(config)
-        self._gateway, self._riva, self._heartbeat = gateway, riva, heartbeat
+        self._gateway, self._rpc_servers, self._heartbeat = gateway, rpc_servers, heartbeat
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._watching = asyncio.create_task(self._gateway.stalls.watch())
         address = self._gateway.settings.address
-        if self._riva is not None:
-            await self._riva.open()
-            _say(f"riva: {url_of(address, self._riva.port).replace('http', 'grpc')}")
+        for server in self._rpc_servers:
+            await server.open()
+            _say(f"{server.name}: {url_of(address, server.port).replace('http', 'grpc')}")
         if self._heartbeat is not None:
             self._beating = asyncio.create_task(_beat(self._heartbeat))
             return
@@ -124,8 +137,8 @@ class _Server(uvicorn.Server):
         _say(f"ready: {url_of(address, port)}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._riva is not None:
-            self._gateway.finishing.add(asyncio.create_task(self._riva.close(DRAIN_S)))
+        for server in self._rpc_servers:
+            self._gateway.finishing.add(asyncio.create_task(server.close(DRAIN_S)))
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -21,6 +21,7 @@ SUBJECTS = {
     "streams": "streams",
     "gateway": "gateway_fuzz",
     "riva": "riva_fuzz",
+    "kserve": "kserve_fuzz",
     "hang-ups": "hang_ups",
     "shares": "shares",
     "upstream": "upstream",

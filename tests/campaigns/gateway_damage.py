@@ -47,6 +47,8 @@ _RPC = {"jsonrpc": "2.0", "id": 1}
 _TOOL = {"name": "translate_text", "arguments": {"text": _TEXT, "target_language": "de"}}
 _FILE = {"file_name": "a.txt", "content": _TEXT, "target_language": "de"}
 _DOCUMENT = {"name": "translate_document", "arguments": _FILE}
+_TENSOR = {"name": "text_input", "datatype": "BYTES", "shape": [1, 1], "data": [_TEXT]}
+_MODELS = "/v2/models"
 CALLS = (
     *[Call("POST", f"{_OWN}/translate", {"text": _TEXT, "target_language": "de"})] * 6,
     Call("POST", f"{_OWN}/translate", {"text": [_TEXT, "Hi."], "target_language": "fr"}),
@@ -104,6 +106,11 @@ CALLS = (
     Call("POST", "/mcp", {**_RPC, "method": "tools/call", "params": _DOCUMENT}),
     Call("POST", "/mcp", {**_RPC, "method": "resources/read", "params": {"uri": "a"}}),
     Call("POST", "/mcp", {**_RPC, "method": "initialize", "params": {}}),
+    *[Call("POST", f"{_MODELS}/translate/infer", {"inputs": [_TENSOR]})] * 3,
+    Call("POST", f"{_MODELS}/translate/generate", {"text_input": _TEXT}),
+    Call("POST", f"{_MODELS}/score/generate", {"text_input": _TEXT, "target_input": "Hi."}),
+    Call("POST", f"{_MODELS}/translate_stream/generate_stream", {"text_input": _TEXT}),
+    Call("GET", f"{_MODELS}/translate", {}),
     Call("GET", "/v2/usage", {}),
     Call("GET", "/v2/languages", {"type": "target"}),
     Call("GET", "/v3/languages", {"resource": "translate_text"}),
@@ -125,6 +132,7 @@ _LATER = (
     *("tag_handling", "formality", "split_sentences", "model_type", "context", "ignore_tags"),
     *("custom_instructions", "glossary_id", "show_billed_characters", "wait_s", "filename"),
     *("text_list", "texts", "from", "to", "sl", "tl", "dj", "q"),
+    *("text_input", "inputs", "outputs", "parameters", "timeout"),
     *("jsonrpc", "id", "method", "params", "arguments", "name"),
     *("messages", "stream", "stream_options", "chat_template_kwargs", "n", "tools"),
 )

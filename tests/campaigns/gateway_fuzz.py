@@ -49,6 +49,7 @@ def is_right(port: int) -> bool:
         "/api/v1/translate": {"text": TEXT, "target_language": "de", "store": False},
         "/translate": {"q": TEXT, "source": "en", "target": "de"},
         "/v2/translate": {"text": [TEXT], "source_lang": "EN", "target_lang": "DE"},
+        "/v2/models/translate/generate": {"text_input": TEXT, "target_language": "de"},
         "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL},
         "/immersive-translate": {"text_list": [TEXT], "source_lang": "en", "target_lang": "de"},
         "/v1/chat/completions": {"model": "en-de", "messages": [{"role": "user", "content": TEXT}]},

@@ -23,6 +23,7 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
+_FAULTS = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 _KEYS = (b"dragoman-closed", b"triton-grpc-protocol-dragoman-closed", b"Dragoman Closed:")
 _VALUES = (b"\n\n", b"", b"x", b"\n", b"\r\n\r\n", b" \n\n ", b"\n\n\0", b"%0A%0A")
 
@@ -36,7 +37,7 @@ def run(plan: Plan) -> Outcome:
         outcome.bounds.append(Bound("closed endpoints that answered", len(opened), 0))
         outcome.requests += len(CLOSED_METHODS) * len(_KEYS) * len(_VALUES)
         with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", _OPTIONS) as channel:
-            attack = _Attack(server.grpc_port, channel)
+            attack = Attack(server.grpc_port, channel)
             fuzz(outcome, server, attack.send, plan.of(8000, 1500), plan.seed)
     return outcome
 
@@ -56,10 +57,17 @@ def _opened(port: int) -> set[str]:
     }
 
 
-class _Attack:
+class Attack:
+    """Sends damaged calls of Triton's service.
+
+    Attributes:
+        faults: calls that failed with INTERNAL or UNKNOWN.
+    """
+
     def __init__(self, port: int, channel: grpc.Channel) -> None:
         self._port = port
         self._channel = channel
+        self.faults = 0
 
     def send(self, chance: Random) -> Ended:
         """Send one damaged request, and wait for its end."""
@@ -68,6 +76,7 @@ class _Attack:
         try:
             return action(chance)
         except grpc.RpcError as error:
+            self.faults += error.code() in _FAULTS
             hung = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             return Ended.HUNG if hung else Ended.ANSWERED
 

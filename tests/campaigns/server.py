@@ -54,8 +54,9 @@ class CampaignServer:
                 translations are not compared with the shipped model's.
         """
         self._models = models
-        ports = steady_ports(5)
-        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port, self.riva_port = ports
+        ports = steady_ports(6)
+        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = ports[:4]
+        self.riva_port, self.kserve_port = ports[4:]
         self._has_gateway = gateway
         self._state = tempfile.TemporaryDirectory()
         self.stop_s = 0.0
@@ -190,6 +191,7 @@ class CampaignServer:
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
         if self._has_gateway:
             ports |= {"gateway": self.gateway_port, "gateway-riva": self.riva_port}
+            ports["gateway-kserve"] = self.kserve_port
             words += ["--gateway-folder", self._state.name]
         else:
             words.append("--no-gateway")

@@ -27,6 +27,7 @@ _SITE_BITS = 64
 _KEY_FIELDS = {
     "deepl": "Authorization: DeepL-Auth-Key KEY",
     "libretranslate": "api_key",
+    "kserve": "Authorization: Bearer KEY, in gRPC as metadata",
     "riva": "gRPC metadata authorization: Bearer KEY",
 }
 """How a client sends its key, by protocol; the others use a bearer token."""

@@ -98,6 +98,8 @@ class GatewaySettings:
         trace_networks: networks whose trace context (`traceparent`) is accepted.
         riva_port: port of NVIDIA Riva's gRPC protocol, 50051 in NVIDIA's container; 0: a free one;
             by default, the protocol is off.
+        kserve_port: port of KServe v2's gRPC protocol, 8001 in Triton; 0: a free one; by default,
+            the protocol is served over HTTP only.
         stop_delay_s: time after SIGTERM during which requests are still accepted while /readyz
             fails, so that a load balancer stops sending them.
         anonymous: whether to answer requests without a key although there are keys; not needed
@@ -156,6 +158,7 @@ class GatewaySettings:
     trace_rate: float = DEFAULT_RATE
     trace_networks: tuple[str, ...] = _LOOPBACK
     riva_port: int | None = None
+    kserve_port: int | None = None
     stop_delay_s: float = 0.0
     anonymous: bool = False
     anonymous_requests_per_minute: int | None = 300

@@ -64,12 +64,14 @@ class Endpoint:
         path: path with parameters in braces, as in Starlette; they are in `request.path_params`.
         handle: answers a request.
         reads_body: whether the handler reads the body itself as it arrives, for files.
+        takes_forms: whether a body may be a form; otherwise it is JSON, whatever its content type.
     """
 
     method: str
     path: str
     handle: Handler
     reads_body: bool = False
+    takes_forms: bool = True
 
 
 class ProtocolPackage(Protocol):
@@ -224,7 +226,11 @@ class Dispatcher:
         """
         if endpoint.reads_body:
             body.bound(self._settings.file_bytes)
-        elif request.media_type in ("", FORM) and self._settings.body_bytes > FORM_BYTES:
+        elif (
+            endpoint.takes_forms
+            and request.media_type in ("", FORM)
+            and self._settings.body_bytes > FORM_BYTES
+        ):
             body.bound(
                 FORM_BYTES,
                 TooLarge(f"the form has more than {FORM_BYTES:,} bytes: send {JSON}, or less text"),

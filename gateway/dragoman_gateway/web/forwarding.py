@@ -88,7 +88,7 @@ class Forwarding:
             headers: headers by name; repeated ones are joined by commas.
         """
         if value := headers.get(b"x-forwarded-for"):
-            scope["client"] = (self._client(value, scope["client"][0]), 0)
+            scope["client"] = (self.client(value, scope["client"][0]), 0)
         if (scheme := _last(headers, b"x-forwarded-proto")) in (b"http", b"https"):
             scope["scheme"] = scheme.decode()
         if (host := _last(headers, b"x-forwarded-host")) and _HOST.fullmatch(host):
@@ -97,8 +97,13 @@ class Forwarding:
         if _PREFIX.fullmatch(prefix):
             scope["root_path"] = prefix
 
-    def _client(self, value: bytes, proxy: str) -> str:
-        """Returns the nearest address that is not a trusted proxy; farther ones can be forged."""
+    def client(self, value: bytes, proxy: str) -> str:
+        """Returns the nearest address that is not a trusted proxy; farther ones can be forged.
+
+        Args:
+            value: the header `X-Forwarded-For`.
+            proxy: address of the trusted proxy that sent it.
+        """
         client = proxy
         for part in reversed(value.decode("latin-1").split(",")[-_MOST_HOPS:]):
             address = _address(part.strip())

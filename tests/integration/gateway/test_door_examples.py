@@ -16,6 +16,8 @@ from tests.integration.test_readme import blocks, run
         ("docs/chat.md", "sh"),
         ("docs/chat.md", "python"),
         ("docs/extensions.md", "sh"),
+        ("docs/kserve.md", "sh"),
+        ("docs/kserve.md", "python"),
         ("docs/mcp.md", "python"),
     ],
 )

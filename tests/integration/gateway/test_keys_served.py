@@ -73,7 +73,7 @@ def test_keys_close_the_gateway_and_changes_take_effect_soon(
 
 def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: Path) -> None:
     size = len(SENTENCE)
-    added = keys(tmp_path, "add", "--characters-per-month", str(6 * size))
+    added = keys(tmp_path, "add", "--characters-per-month", str(7 * size))
     key, chat = added["key"], "/v1/chat/completions"
     with start_gateway(folder=tmp_path) as gateway:
         assert ask(gateway, key) == 200
@@ -96,6 +96,9 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
         called = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         tool = gateway.post("/mcp", called, headers=bearer).json["result"]
         assert not tool["isError"]
+        generate = "/v2/models/translate/generate"
+        triton = {"text_input": SENTENCE, "source_language": "de", "target_language": "en"}
+        assert gateway.post(generate, triton, headers=bearer).status == 200
         refused = gateway.post(TRANSLATE, BODY, headers=bearer)
         assert (refused.status, refused.json["error"]["code"]) == (429, "quota_used_up")
         assert int(refused.headers["retry-after"]) > 0
@@ -105,9 +108,10 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
         assert gateway.post(chat, bodies[chat], headers=bearer).status == 429
         assert gateway.post(path, extension).status == 429
         assert gateway.post("/mcp", called, headers=bearer).json["result"]["isError"]
+        assert gateway.post(generate, triton, headers=bearer).status == 429
         gateway.stop()
     (listed,) = keys(tmp_path, "list")["keys"]
-    assert listed["used"] == {"characters": 6 * size, "requests": 6}
+    assert listed["used"] == {"characters": 7 * size, "requests": 7}
     assert listed["last_used_day"] is not None
 
 

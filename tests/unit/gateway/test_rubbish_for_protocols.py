@@ -12,6 +12,7 @@ from dragoman_gateway.protocols.agents.agent_protocol import AgentProtocol
 from dragoman_gateway.protocols.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.protocols.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.protocols.extensions.extension_protocol import ExtensionProtocol
+from dragoman_gateway.protocols.kserve.kserve_protocol import KServeProtocol
 from dragoman_gateway.protocols.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ _NAMES = (
     *("model", "messages", "stream", "stream_options", "n", "chat_template_kwargs", "tools"),
     *("jsonrpc", "id", "method", "params", "arguments"),
     *("text_list", "texts", "from", "to", "sl", "tl", "dj"),
+    *("text_input", "inputs", "outputs", "parameters", "beam_width"),
     *("dictionaries[0].source_lang", "dictionaries[0].entries", "dictionaries[].a"),
 )
 _RIGHT: dict[str, Any] = {
@@ -45,6 +47,8 @@ _RIGHT: dict[str, Any] = {
     "id": 1,
     "method": "tools/call",
     "params": {"name": "translate_text", "arguments": {"text": "a", "target_language": "de"}},
+    "text_input": "Good morning.",
+    "inputs": [{"name": "text_input", "datatype": "BYTES", "shape": [1, 1], "data": ["a"]}],
     "text_list": ["Good morning."],
     "texts": ["Good morning."],
     "to": "de",
@@ -133,7 +137,7 @@ def endpoints() -> list[tuple[str, str]]:
     with Application() as app:
         for protocol in (
             *(LibreTranslateProtocol, DeepLProtocol, ChatProtocol, ExtensionProtocol),
-            AgentProtocol,
+            *(AgentProtocol, KServeProtocol),
         ):
             pairs += [
                 (endpoint.method, endpoint.path) for endpoint in protocol(app.gateway).endpoints
@@ -141,11 +145,15 @@ def endpoints() -> list[tuple[str, str]]:
     return pairs
 
 
+def _is_kserve(path: str) -> bool:
+    return path == "/v2" or path.startswith(("/v2/models", "/v2/health"))
+
+
 def check(path: str, answer: Answer) -> None:
     """A response has a status that fits the request, and its protocol's format."""
     assert answer.status < 500 or answer.status == 503, answer.body
     if answer.status >= 400:
-        name = "message" if path.startswith(("/v2", "/v3")) else "error"
+        name = "message" if path.startswith(("/v2", "/v3")) and not _is_kserve(path) else "error"
         body = answer.json
         if path.startswith(("/immersive", "/kiss", "/translate_a", "/v1/translateHtml")):
             body = body["error"]
@@ -186,12 +194,13 @@ def test_arbitrary_input(
     headers: dict[str, str] = {"content-type": media_type} if media_type else {}
     if token is not None:
         headers["authorization"] = token
+    path = path.replace("{model}", "translate").replace("{version}", "1")
     for name in ("glossary_id", "document_id", "name"):
         path = path.replace(f"{{{name}}}", "00000000-0000-0000-0000-000000000000")
     answer = app.call(method, path + query, body, headers)
     check(path, answer)
     is_described = answer.status >= 400 or is_recorded(method, path)
-    if path.startswith(("/v2", "/v3")) and is_described:
+    if path.startswith(("/v2", "/v3")) and not _is_kserve(path) and is_described:
         assert faults(method, path, answer.status, answer.media_type, answer.body) == []
 
 
@@ -202,6 +211,8 @@ def test_arbitrary_input(
         ("/v2/translate", "text"),
         ("/v1/chat/completions", "messages"),
         ("/mcp", "params"),
+        ("/v2/models/translate/infer", "inputs"),
+        ("/v2/models/translate/generate", "text_input"),
     ],
 )
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,9 +11,11 @@ from typing import Any
 import grpc
 import pytest
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.protocols.riva import messages, riva_server, riva_service
-from dragoman_gateway.protocols.riva.riva_server import RivaServer
-from dragoman_gateway.protocols.riva.riva_service import RivaService
+from dragoman_gateway.protocols.riva import messages, riva_service
+from dragoman_gateway.protocols.riva.riva_service import NAME, RivaService
+from dragoman_gateway.rpc import rpc_server
+from dragoman_gateway.rpc.calls import CALLS, Calls
+from dragoman_gateway.rpc.rpc_server import RpcServer
 from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.middleware.request_spans import RequestSpans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -67,7 +69,8 @@ def app() -> Iterator[Application]:
 
 
 def service_of(app: Application, spans: RequestSpans | None = None) -> RivaService:
-    return RivaService(app.gateway, lambda *_observed: None, spans)
+    calls = Calls(app.gateway, NAME, lambda *_observed: None, spans)
+    return RivaService(app.gateway, calls)
 
 
 async def sent(request: Any) -> AsyncIterator[bytes]:
@@ -82,7 +85,7 @@ def translate(
         texts=[text], source_language="en", target_language="de"
     )
     service = service_of(app, spans)
-    handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
+    handler = service._calls.unary(service._translate, messages.TranslateTextRequest).stream_unary
     answered = app.run(handler(sent(request), Context(**metadata)))
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
 
@@ -191,13 +194,13 @@ def test_watchers_are_limited_and_share_their_queries(
 
 def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slow connection ends; the age of another client's connection has no effect."""
-    monkeypatch.setattr(riva_server, "_AGE_S", 1.0)
+    monkeypatch.setattr(rpc_server, "_AGE_S", 1.0)
     path = f"/{messages.TRANSLATION_SERVICE}/TranslateText".encode()
     head = http2.call(path, b"").removesuffix(http2.frame(Type.DATA, END_STREAM, 1, bytes(5)))
     length = http2.frame(Type.DATA, 0, 1, b"\0" + (1000).to_bytes(4, "big"))
 
     async def drip(app: Application) -> None:
-        server = RivaServer(app.gateway)
+        server = RpcServer(app.gateway, NAME, RivaService)
         await server.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         ended = asyncio.create_task(reader.read())
@@ -222,7 +225,7 @@ def test_a_path_that_is_not_utf_8_ends_one_call_alone(
     path: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def send(app: Application) -> None:
-        server = RivaServer(app.gateway)
+        server = RpcServer(app.gateway, NAME, RivaService)
         await server.open()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
             for _ in range(12):
@@ -262,7 +265,7 @@ def test_no_message_is_read_without_a_key() -> None:
             (service._translate, messages.TranslateTextRequest),
             (service._languages, messages.AvailableLanguageRequest),
         ):
-            handler = service._unary(answer, request_type).stream_unary
+            handler = service._calls.unary(answer, request_type).stream_unary
             with pytest.raises(Ended) as caught:
                 app.run(handler(message(), Context()))
             assert caught.value.code == grpc.StatusCode.UNAUTHENTICATED
@@ -275,11 +278,13 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
     async def work(app: Application) -> None:
         service = service_of(app)
         request = messages.TranslateTextRequest(texts=["A."], target_language="de")
-        handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
+        handler = service._calls.unary(
+            service._translate, messages.TranslateTextRequest
+        ).stream_unary
         check = messages.HealthCheckRequest()
         stalled = [
             asyncio.create_task(call(_stalled(), Context("10.0.0.1")))
-            for _ in range(riva_service.CALLS)
+            for _ in range(CALLS)
             for call in (handler, service._check)
         ]
         await asyncio.sleep(0)
@@ -287,7 +292,7 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
             assert await handler(sent(request), Context("10.0.0.2"))
             assert (await service._check(sent(check), Context("10.0.0.2"))).status == 1
         refused = [task for task in stalled if task.done()]
-        assert len(refused) == riva_service.CALLS * 7 // 4  # of twice as many
+        assert len(refused) == CALLS * 7 // 4  # of twice as many
         assert app.gateway.bodies.account(None, "").memory.held <= 8 << 20
         for task in stalled:
             task.cancel()
@@ -307,17 +312,19 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
 def test_a_message_that_does_not_arrive_in_time_ends_the_call() -> None:
     with Application(upload_timeout_s=0.1, body_bytes=1024) as app:
         service = service_of(app)
-        handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
+        handler = service._calls.unary(
+            service._translate, messages.TranslateTextRequest
+        ).stream_unary
         with pytest.raises(Ended) as caught:
             app.run(handler(_stalled(), Context()))
     assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(riva_server, "_HANDSHAKE_S", 0.5)
+    monkeypatch.setattr(rpc_server, "_HANDSHAKE_S", 0.5)
 
     async def wait(app: Application) -> None:
-        server = RivaServer(app.gateway)
+        server = RpcServer(app.gateway, NAME, RivaService)
         await server.open()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         with suppress(ConnectionError):

@@ -1,14 +1,15 @@
-"""The gRPC server for Riva's protocol; it starts and shuts down with the gateway."""
+"""The gRPC server of a protocol; it starts and shuts down with the gateway."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import grpc
 
 from dragoman_gateway.access.record import RequestRecord
-from dragoman_gateway.protocols.riva.riva_service import CALLS, NAME, RivaService
+from dragoman_gateway.rpc.calls import CALLS, Calls
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.shared.metrics import status_class
 from dragoman_gateway.web.middleware.access_log import AccessLog
@@ -24,38 +25,59 @@ _AGE_S = 300.0
 new one. gRPC has no timeout for a request that arrives in small parts."""
 
 
-class RivaServer:
+class Service(Protocol):
+    """The calls of a protocol."""
+
+    @property
+    def handlers(self) -> list[Any]:
+        """The handlers for a gRPC server."""
+        ...
+
+
+class RpcServer:
     """A gRPC server in the gateway's event loop.
 
     Attributes:
+        name: name of the protocol.
         port: the port that it listens on.
     """
 
     def __init__(
-        self, gateway: Gateway, log: AccessLog | None = None, spans: RequestSpans | None = None
+        self,
+        gateway: Gateway,
+        name: str,
+        service: Callable[[Gateway, Calls], Service],
+        port: int = 0,
+        *,
+        log: AccessLog | None = None,
+        spans: RequestSpans | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             gateway: the gateway's core.
+            name: name of the protocol.
+            service: makes its service.
+            port: the port to listen on; 0: a free one.
             log: gets a line for each call; None: no log.
             spans: makes spans of calls; None: no tracing.
         """
+        self.name, self.port = name, port
         self._gateway, self._log = gateway, log
-        self._service = RivaService(gateway, self._observe, spans)
+        self._calls = Calls(gateway, name, self._observe, spans)
+        self._service = service(gateway, self._calls)
         self._server: Any = None
-        self.port = gateway.settings.riva_port or 0
 
     async def open(self) -> None:
         """Open the port."""
-        # It logs, with a traceback, what clients send; faults are logged by the service.
+        # It logs, with a traceback, what clients send; faults are logged by the handlers.
         logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
         settings = self._gateway.settings
-        grace_s = self._service.upload_s + settings.timeout_s
+        grace_s = self._calls.upload_s + settings.timeout_s
         self._server = grpc.aio.server(
             maximum_concurrent_rpcs=CALLS,
             options=[
-                ("grpc.max_receive_message_length", self._service.message_bytes),
+                ("grpc.max_receive_message_length", self._calls.message_bytes),
                 ("grpc.so_reuseport", 0),
                 ("grpc.server_handshake_timeout_ms", int(_HANDSHAKE_S * 1000)),
                 ("grpc.http2.bdp_probe", 0),
@@ -78,13 +100,13 @@ class RivaServer:
 
     def _observe(self, began: float, call: str, record: RequestRecord) -> None:
         took_s = self._gateway.metrics.end(
-            began, NAME, call, status_class(record.status), record.characters
+            began, self.name, call, status_class(record.status), record.characters
         )
         if self._log is not None:
             self._log.write(
                 request_id=None,
                 trace_id=record.trace_id,
-                protocol=NAME,
+                protocol=self.name,
                 method="gRPC",
                 endpoint=call,
                 status=record.status,

@@ -1,0 +1,1 @@
+"""KServe v2, the protocol of Triton, over HTTP and gRPC."""

@@ -1,0 +1,1 @@
+"""gRPC for its protocols: the server, keys, limits of messages, errors, metrics and spans."""
