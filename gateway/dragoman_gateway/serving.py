@@ -10,7 +10,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 import uvicorn
@@ -24,7 +24,8 @@ from dragoman_gateway.protocols.kserve.kserve_protocol import NAME as KSERVE
 from dragoman_gateway.protocols.kserve.kserve_service import KServeService
 from dragoman_gateway.protocols.riva.riva_service import NAME as RIVA
 from dragoman_gateway.protocols.riva.riva_service import RivaService
-from dragoman_gateway.rpc.rpc_server import RpcServer
+from dragoman_gateway.rpc.calls import Calls
+from dragoman_gateway.rpc.rpc_server import RpcServer, Service
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.middleware.access_log import AccessLog
@@ -66,7 +67,7 @@ def serve(
         listening = _listen(settings.address, settings.port, "--port")
     else:
         listening = socket.socket(fileno=descriptor)
-    services = (
+    services: tuple[tuple[str, Callable[[Gateway, Calls], Service], int | None], ...] = (
         (RIVA, RivaService, settings.riva_port),
         (KSERVE, KServeService, settings.kserve_port),
     )

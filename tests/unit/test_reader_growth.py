@@ -32,6 +32,7 @@ from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.glossaries.term_index import TermIndex
 from dragoman_gateway.protocols.chat.prompts import read_prompt
+from dragoman_gateway.protocols.kserve.inference import _decoded
 from dragoman_gateway.protocols.own.bodies import _unknown
 from dragoman_gateway.protocols.own.shapes import TranslateRequest
 from dragoman_gateway.protocols.riva.phrases import read_phrases, take_marks
@@ -120,12 +121,13 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "index of a glossary": lambda text: TermIndex({text[:at]: "a" for at in (9, 99, 999, 4999)}),
     "terms of the engine": _GLOSSARY.of,
     "phrases": lambda text: read_phrases([text]),
+    "values of tensors": lambda text: _decoded("BYTES", 4 * b"\0" + text.encode(), 100_000),
     "messages": syntax_spans,
     "words beside literals": lambda text: has_words(text, known_literals(text)),
     "copies": lambda text: is_copy(text, text[::-1]),
     "subword tokens": _TOKENIZER.pieces,
     "language": lambda text: detect_language(text, ("en", "de"), detectable_languages()),
-    "forwarded addresses": lambda text: _FORWARDING._client(text.encode("latin-1", "replace"), ""),
+    "forwarded addresses": lambda text: _FORWARDING.client(text.encode("latin-1", "replace"), ""),
     "prompts": lambda text: read_prompt(text, text, lambda words: code_in(words) is not None),
     "unknown fields": lambda text: _unknown(text, ("text", "format"), None),
     "charsets": lambda text: encoding_of(text, frozenset((UTF_8,))),

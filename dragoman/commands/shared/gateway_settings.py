@@ -124,7 +124,8 @@ def warn_of_misspelled(environment: Mapping[str, str]) -> None:
     """Log a warning for each variable whose name is very similar to a setting's."""
     known = [setting.variable for setting in (*SETTINGS, *gateway_settings())]
     for name in environment:
-        if name.startswith("DRAGOMAN_") and name not in known:
+        is_of_kubernetes = name.endswith("_SERVICE_PORT")  # of a Service of this name
+        if name.startswith("DRAGOMAN_") and name not in known and not is_of_kubernetes:
             for close in get_close_matches(name, known, n=1, cutoff=_VERY_SIMILAR):
                 _log.warning("%s is not a setting: did you mean %s?", name, close)
 

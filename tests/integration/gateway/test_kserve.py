@@ -51,7 +51,7 @@ def tensors(texts: list[str], **options: Any) -> dict[str, np.ndarray[Any, Any]]
 
 def inputs_of(module: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[Any]:
     """Inputs of the official client."""
-    names = {np.dtype(kind): name for name, kind in TYPES.items()}
+    names: dict[Any, str] = {np.dtype(kind): name for name, kind in TYPES.items()}
     inputs = []
     for name, array in arrays.items():
         made = module.InferInput(name, array.shape, names[array.dtype])
@@ -111,17 +111,19 @@ def test_scores_are_those_of_triton(kserve: RunningGateway, shipped: Served) -> 
 
 
 def stream(address: str, arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a stream, by the official client over gRPC."""
+    """The parts of a stream, by the official client over gRPC, up to the one marked as the last."""
     answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
     parts: list[dict[str, Any]] = []
     with triton_grpc.InferenceServerClient(address) as client:
-        client.start_stream(lambda result, error: answers.put(error or outputs_of(result)))
+        client.start_stream(lambda result, error: answers.put(error or result))
         inputs = inputs_of(triton_grpc, {name: array[0] for name, array in arrays.items()})
-        client.async_stream_infer("translate_stream", inputs)
-        while not parts or parts[-1]["finish_reason"][2] == [""]:
+        client.async_stream_infer("translate_stream", inputs, enable_empty_final_response=True)
+        while True:
             part = answers.get(timeout=WAIT_S)
-            assert isinstance(part, dict), part
-            parts.append(part)
+            assert isinstance(part, triton_grpc.InferResult), part
+            parts.append(outputs_of(part))
+            if part.get_response().parameters["triton_final_response"].bool_param:
+                break
         client.stop_stream()
     return parts
 

@@ -56,6 +56,7 @@ _MOST_VALUES = 100_000
 """Maximum number of values of a tensor, which are read in the event loop."""
 _MOST_DIMENSIONS = 2
 _LENGTH = struct.Struct("<I")
+_NUMBERS: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in TYPES.items()}
 _IGNORED = (
     *("timeout", "priority", "sequence_id", "sequence_start", "sequence_end"),
     *("binary_data_output", "triton_enable_empty_final_response"),
@@ -127,14 +128,19 @@ class Inferences:
         except TimeoutError as error:
             raise _late(timeout_s) from error
 
-    async def stream(self, caller: Caller, request: Inference) -> AsyncGenerator[Outputs, None]:
+    async def stream(
+        self, caller: Caller, request: Inference
+    ) -> AsyncGenerator[tuple[Outputs, bool], None]:
         """Answer a request with the growing translation, or at once if the model has no stream.
+
+        Yields:
+            The outputs, and whether they are the last ones.
 
         Raises:
             GatewayError: the request failed; raised while iterating.
         """
         if request.model != STREAM:
-            yield await self.answer(caller, request)
+            yield await self.answer(caller, request), True
             return
         timeout_s = self._timeout_s(request)
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -151,7 +157,7 @@ class Inferences:
                     raise _late(timeout_s) from error
                 if part is None:
                     return
-                yield _outputs(request, [part], options, shape)
+                yield _outputs(request, [part], options, shape), bool(part.finish_reason)
 
     async def _answer(self, caller: Caller, request: Inference) -> Outputs:
         if request.model == INFO:
@@ -275,9 +281,7 @@ def _decoded(datatype: str, content: bytes, count: int) -> list[Any]:
     """
     try:
         if datatype != "BYTES":
-            return list(
-                np.frombuffer(content, TYPES[DataType[datatype].name])[: count + 1].tolist()
-            )
+            return list(np.frombuffer(content, _NUMBERS[datatype])[: count + 1].tolist())
         values: list[bytes] = []
         at = 0
         while at < len(content) and len(values) <= count:

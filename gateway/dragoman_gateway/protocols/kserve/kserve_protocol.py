@@ -42,8 +42,11 @@ from dragoman_gateway.web.requests import JSON, GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 
 NAME = "kserve"
-_OWN = ("health", "models", "repository", "systemsharedmemory", "cudasharedmemory", "trace")
-"""The first words of paths after /v2, which the others of /v2 are DeepL's."""
+_OWN = (
+    *("health", "models", "repository", "logging", "trace"),
+    *("systemsharedmemory", "cudasharedmemory"),
+)
+"""What may follow /v2 in paths of KServe's protocol and of Triton; others are DeepL's."""
 _HEAD_LENGTH = "inference-header-content-length"
 _MOST_DIGITS = 20
 _NOT_READY = 400
@@ -156,7 +159,7 @@ class KServeProtocol:
         self, caller: Caller, inference: Inference
     ) -> AsyncGenerator[dict[str, Any], None]:
         async with aclosing(self._inferences.stream(caller, inference)) as answers:
-            async for outputs in answers:
+            async for outputs, _ in answers:
                 yield _generated(inference, outputs)
 
     async def _caller(self, request: GatewayRequest) -> Caller:
@@ -217,7 +220,7 @@ def _infer_response(inference: Inference, outputs: Outputs) -> Response:
     contents: list[bytes] = []
     for tensor in outputs:
         datatype = DataType(tensor.datatype).name
-        output = {"name": tensor.name, "datatype": datatype, "shape": tensor.shape}
+        output: dict[str, Any] = {"name": tensor.name, "datatype": datatype, "shape": tensor.shape}
         if inference.outputs.get(tensor.name, {}).get("binary_data", usually):
             contents.append(tensor.data)
             output["parameters"] = {"binary_data_size": len(tensor.data)}

@@ -13,7 +13,6 @@ import grpc
 from dragoman_client import __version__
 from dragoman_options.frames import DataType
 from dragoman_options.refusal import Refusal
-from dragoman_options.table import STREAM
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
@@ -43,7 +42,6 @@ _CONTENTS = {
     "INT64": "int64_contents",
 }
 """Fields with the values of an input by its type."""
-_FINAL = "triton_final_response"
 
 
 class KServeService:
@@ -104,16 +102,11 @@ class KServeService:
 
     async def _model_stream_infer(self, request: Any, caller: Caller) -> AsyncGenerator[Any, None]:
         inference = _inference(request)
-        is_stream = inference.model == STREAM
         async with aclosing(self._inferences.stream(caller, inference)) as answers:
-            async for outputs in answers:
+            async for outputs, is_last in answers:
                 response = self._response(inference, outputs)
-                response.parameters[_FINAL].bool_param = not is_stream
+                response.parameters["triton_final_response"].bool_param = is_last
                 yield self._messages.ModelStreamInferResponse(infer_response=response)
-        if is_stream and inference.parameters.get("triton_enable_empty_final_response"):
-            response = self._response(inference, ())
-            response.parameters[_FINAL].bool_param = True
-            yield self._messages.ModelStreamInferResponse(infer_response=response)
 
     def _refused(self, request: Any, error: GatewayError) -> Any:
         """Returns an error in a stream, which has no status: the message begins with it."""

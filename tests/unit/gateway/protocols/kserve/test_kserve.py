@@ -13,6 +13,7 @@ import pytest
 import tritonclient.grpc.aio as triton_grpc
 import tritonclient.http as triton_http
 from dragoman_client import AsyncTranslator, InvalidRequest
+from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.protocols.kserve.kserve_protocol import NAME
 from dragoman_gateway.protocols.kserve.kserve_service import SERVICE, KServeService
 from dragoman_gateway.protocols.kserve.models import INPUTS
@@ -227,10 +228,18 @@ def test_what_is_not_offered(app: Application, method: str, path: str, status: i
     assert (answer.status, [*answer.json]) == (status, ["error"])
 
 
+def test_a_body_may_be_larger_than_a_form() -> None:
+    with Application() as app:
+        for headers in ({}, {"content-type": "application/x-www-form-urlencoded"}):
+            body = json.dumps({"text_input": "Good morning.", "id": 3_000_000 * "a"}).encode()
+            path = "/v2/models/translate/generate"
+            assert app.call("POST", path, body, headers).status == 200
+
+
 def test_limits_of_keys_hold() -> None:
     with Application(address="0.0.0.0") as app:
         assert infer(app).status == 401
-        key = app.new_key(characters_per_request=13, requests_per_minute=3)
+        key = app.new_key(limits=Limits(characters_per_request=13, requests_per_minute=5))
         bearer = {"Authorization": f"Bearer {key}"}
         stream = "/v2/models/translate_stream/generate_stream"
         pair = {"text_input": "Good morning.", "target_input": "Guten Morgen."}
@@ -297,21 +306,16 @@ def test_the_official_client_streams_over_grpc(app: Application) -> None:
                     "model_name": "translate_stream",
                     "inputs": [official(triton_grpc, "text_input", [text])],
                     "request_id": str(len(text)),
-                    "enable_empty_final_response": True,
                 }
             yield {"model_name": "translate", "inputs": []}
 
         return [pair async for pair in client.stream_infer(requests())]
 
     answers = over_grpc(app, work)
-    *parts, last = [
-        result.get_response()
-        for result, _ in answers
-        if result and result.get_response().id == "13"
-    ]
-    assert last.parameters["triton_final_response"].bool_param
-    assert not last.outputs
-    assert not any(part.parameters["triton_final_response"].bool_param for part in parts)
+    parts = [result.get_response() for result, _ in answers if result is not None]
+    parts = [part for part in parts if part.id == "13"]
+    marks = [part.parameters["triton_final_response"].bool_param for part in parts]
+    assert (any(marks[:-1]), marks[-1]) == (False, True)
     assert b"<GOOD MORNING.>" in parts[-1].raw_output_contents[0]
     errors = [error.message() for _, error in answers if error is not None]
     assert [error.partition(" ")[0] for error in errors] == ["INVALID_ARGUMENT:"] * 2
@@ -328,8 +332,8 @@ def test_our_client_over_grpc(app: Application) -> None:
             parts = [part async for part in translator.translate_stream("Good morning.")]
             assert parts[-1].text == "<GOOD MORNING.>"
             with pytest.raises(InvalidRequest) as caught:
-                await translator.translate("A.", target_language="xx", source_language="en")
-            assert caught.value.kind == "language"
+                await translator.translate("A.", beam_width=99)
+            assert (caught.value.kind, caught.value.option) == ("invalid", "beam_width")
         await server.close(0)
 
     app.run(asyncio.wait_for(run(), 60))
@@ -368,9 +372,9 @@ def test_no_message_of_a_call_is_read_without_a_key() -> None:
         async def requests() -> Any:
             yield {"model_name": "translate", "inputs": [text]}
 
-        with pytest.raises(InferenceServerException) as caught:
-            _ = [answer async for answer in client.stream_infer(requests())]
-        assert caught.value.status() == "StatusCode.UNAUTHENTICATED"
+        with pytest.raises(grpc.RpcError) as ended:
+            await anext(aiter(client.stream_infer(requests())))
+        assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
     with Application(address="0.0.0.0") as app:
         over_grpc(app, work)
