@@ -24,7 +24,6 @@ from tests.containers.podman import NGINX, PROMETHEUS, Podman
 
 _COMPOSE = "podman-compose==1.6.0"
 """Under the GPL, so it is a program in an environment of its own."""
-TOKEN = "secret-token-of-these-tests"
 SENTENCE = {"text": "Good morning.", "target_language": "de"}
 
 
@@ -50,7 +49,7 @@ class Composed:
             source = REPOSITORY / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
         self._podman, self._program, self._folder = podman, program, folder
-        self.port, self.triton_port, self.local_port = free_ports(3)
+        self.port, self.local_port = free_ports(2)
         tls = folder / "tls"
         tls.mkdir()
         self.authority = trustme.CA()
@@ -63,9 +62,7 @@ class Composed:
         settings = {
             "DRAGOMAN_TLS": tls,
             "DRAGOMAN_PORT": self.port,
-            "DRAGOMAN_TRITON_PORT": self.triton_port,
             "DRAGOMAN_LOCAL_PORT": self.local_port,
-            "DRAGOMAN_TOKEN": TOKEN,
             "NGINX_IMAGE": NGINX,
             "PROMETHEUS_IMAGE": PROMETHEUS,
         }

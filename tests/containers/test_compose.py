@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.containers.conftest import SENTENCE, TOKEN, Composed, assert_confined, wait_until
+from tests.containers.conftest import SENTENCE, Composed, assert_confined, wait_until
 from tests.containers.podman import Podman
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(1800)]
 
-SERVICES = ("fetch-models-cpu", "triton-cpu", "gateway", "proxy", "proxy-triton", "prometheus")
+SERVICES = ("fetch-models-cpu", "triton-cpu", "gateway", "proxy", "prometheus")
 TRANSLATE = "/api/v1/translate"
 TO_TRITON = {"text_input": "Good morning.", "target_language": "de"}
 
 
 @pytest.fixture(scope="module")
 def started(compose: Composed) -> Iterator[Composed]:
-    with compose.up(("cpu", "triton"), *SERVICES):
+    with compose.up(("cpu",), *SERVICES):
         wait_until(lambda: compose.ask(compose.port, "/readyz")[0] == 200)
         yield compose
 
@@ -40,11 +40,11 @@ def test_the_gateway_translates_with_a_key_only(started: Composed, key: str) -> 
     assert started.ask(started.port, "/metrics")[0] == 404
 
 
-def test_triton_translates_with_the_token_only(started: Composed) -> None:
+def test_clients_of_triton_need_a_key_too(started: Composed, key: str) -> None:
     path = "/v2/models/translate/generate"
-    status, answer = started.ask(started.triton_port, path, TO_TRITON, TOKEN)
+    status, answer = started.ask(started.port, path, TO_TRITON, key)
     assert (status, answer["text_output"]) == (200, "Guten Morgen.")
-    assert started.ask(started.triton_port, path, TO_TRITON, "wrong")[0] == 401
+    assert started.ask(started.port, path, TO_TRITON, "wrong")[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_gateway_stops_without_loss(podman: Podman, started: Composed, key: 
 
 def test_the_local_profile_needs_no_tls_and_no_key(compose: Composed, started: Composed) -> None:
     """This test is last, because it stops the services of the other profile."""
-    started.run("--profile", "cpu", "--profile", "triton", "down", "--volumes")
+    started.run("--profile", "cpu", "down", "--volumes")
     services = ("fetch-models-cpu", "triton-cpu", "gateway-local", "proxy-local")
     with compose.up(("local",), *services):
         port = compose.local_port

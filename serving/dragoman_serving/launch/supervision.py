@@ -16,7 +16,7 @@ from dragoman_serving.launch.stop_signals import Stopped
 from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed
 
 _CRASHED_RUN_S = 0.001
-_WITHOUT_TRITON = "without Triton (--no-triton): only the gateway answers, and no KServe client"
+_WITHOUT_TRITON = "without Triton (--no-triton): only the gateway answers"
 STOPPING = (
     f"stopping: requests in flight have {DRAIN_S} s to finish; Ctrl-C once more ends them at once"
 )

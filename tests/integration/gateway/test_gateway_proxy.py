@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from dragoman_client import TranslationError, Translator
 
+from tests.campaigns.http2 import Type, frame
 from tests.gateways import RunningGateway, StartGateway
-from tests.integration.test_proxy import (
-    RATE,
-    Proxy,
-    assert_ends,
-    running_site,
-)
+from tests.integration.http2_frames import request_frames
+from tests.proxies import RATE, TIMEOUT_S, Proxy, assert_ends, running_site
 from tests.waiting import wait_for
 
 TRANSLATE = "/api/v1/translate"
@@ -38,6 +39,7 @@ def behind(
         trusted_proxies=("127.0.0.0/8",),
         anonymous=True,
         anonymous_requests_per_minute=100_000,
+        kserve_port=0,
     ) as running:
         yield running
 
@@ -46,17 +48,18 @@ def behind(
 def proxy(behind: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     folder = tmp_path_factory.mktemp("proxy")
     changes = [
-        ("gateway:5000", f"127.0.0.1:{behind.port}"),
         ("burst=100 nodelay", "burst=50 nodelay"),
         ("client_header_timeout 10s", "client_header_timeout 2s"),
         ("client_body_timeout 15s", "client_body_timeout 2s"),
+        ("client_body_timeout 75s", "client_body_timeout 2s"),
+        ("keepalive_timeout 30s", "keepalive_timeout 2s"),
     ]
-    with running_site("gateway-tls", "/readyz", folder, *changes) as site:
+    with running_site(behind, folder, *changes) as site:
         yield site
 
 
 def test_it_translates(proxy: Proxy) -> None:
-    status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
+    status, answer = proxy.answer(TRANSLATE, SENTENCE, JSON)
     assert (status, json.loads(answer)["translations"][0]["text"]) == (200, "Guten Morgen.")
 
 
@@ -67,43 +70,96 @@ def test_it_translates(proxy: Proxy) -> None:
 )
 def test_endpoints_for_operators_are_not_published(proxy: Proxy, path: str, name: str) -> None:
     for spelling in (name, f"%{ord(name[0]):x}{name[1:]}"):
-        assert proxy.ask(path.format(spelling), None, None) == 404
+        assert proxy.ask(path.format(spelling)) == 404
 
 
 def test_the_body_limit_is_the_size_of_a_document(proxy: Proxy) -> None:
     # As large as a document may be, so the gateway answers.
-    status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), None, JSON)
+    status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), JSON)
     assert status == 413
     assert b"8,388,608 bytes" in answer
-    status, answer = proxy.answer(TRANSLATE, b"a" * (34 << 20), None)
+    status, answer = proxy.answer(TRANSLATE, b"a" * (34 << 20))
     assert (status, json.loads(answer)["error"]["code"]) == (413, "too_large")
     assert "33 MiB" in json.loads(answer)["message"]
 
 
 def test_too_many_requests_are_refused(behind: RunningGateway, tmp_path: Path) -> None:
     changes = [
-        ("gateway:5000", f"127.0.0.1:{behind.port}"),
         (f"rate={RATE}r/s", "rate=1r/m"),
         ("burst=100 nodelay", "burst=9 nodelay"),
     ]
-    with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
-        answers = [proxy.answer(TRANSLATE, SENTENCE, None, JSON) for _ in range(20)]
+    with running_site(behind, tmp_path, *changes) as proxy:
+        answers = [proxy.answer(TRANSLATE, SENTENCE, JSON) for _ in range(20)]
     assert {status for status, _ in answers} == {200, 429}
     refused = next(body for status, body in answers if status == 429)
     assert json.loads(refused)["error"]["code"] == "too_many_requests"
 
 
+_HEAD = b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\n"
+_H2 = request_frames("/inference.GRPCInferenceService/ModelInfer", scheme=b"https")
+
+
 @pytest.mark.parametrize(
-    "sent",
+    ("protocol", "sent"),
     [
-        b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nX-Half: ",
-        b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+        ("http/1.1", b""),
+        ("http/1.1", _HEAD[:30]),
+        ("http/1.1", _HEAD + b"X-Half: "),
+        ("http/1.1", _HEAD + b"Content-Length: 9\r\n\r\n{"),
+        ("http/1.1", b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("h2", b""),
+        ("h2", b"PRI * HTTP/2.0\r\n"),
+        ("h2", request_frames("/")[:45]),
+        ("h2", _H2),
+        ("h2", _H2 + frame(Type.DATA, 0, 1, struct.pack(">BI", 0, 100) + b"half")),
     ],
 )
-def test_a_half_sent_request_ends(proxy: Proxy, sent: bytes) -> None:
-    with proxy.connect() as connection:
+def test_an_idle_or_half_sent_connection_ends(proxy: Proxy, protocol: str, sent: bytes) -> None:
+    with proxy.connect(protocol) as connection:
         connection.sendall(sent)
         assert_ends(connection)
+
+
+def test_a_connection_without_a_handshake_ends(proxy: Proxy) -> None:
+    with socket.create_connection(("127.0.0.1", proxy.port), TIMEOUT_S) as connection:
+        connection.sendall(b"\x16\x03\x01")
+        assert_ends(connection)
+
+
+def test_clients_of_triton_pass_through_it(proxy: Proxy) -> None:
+    path = "/v2/models/translate/generate"
+    body = b'{"text_input": "Good morning.", "target_language": "de"}'
+    status, answer = proxy.answer(path, body)
+    assert (status, json.loads(answer)["text_output"]) == (200, "Guten Morgen.")
+    url = f"grpcs://localhost:{proxy.port}"
+    with Translator(url, ca_file=proxy.certificate) as translator:
+        options: Any = {"source_language": "en", "target_language": "de"}
+        assert translator.translate("Good morning.", **options).text == "Guten Morgen."
+        *_, last = translator.translate_stream("Good morning.", **options)
+        assert last.text == "Guten Morgen."
+
+
+def test_calls_over_grpc_count_for_the_address_of_their_client(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    with start_gateway(
+        folder=tmp_path / "state",
+        trusted_proxies=("127.0.0.0/8",),
+        anonymous=True,
+        anonymous_requests_per_minute=1,
+        kserve_port=0,
+    ) as gateway:
+        forged = {"x-forwarded-for": "203.0.113.7"}
+        with (
+            running_site(gateway, tmp_path) as proxy,
+            Translator(
+                f"grpcs://localhost:{proxy.port}", ca_file=proxy.certificate, headers=forged
+            ) as translator,
+        ):
+            assert translator.translate("Good morning.", target_language="de").text
+            with pytest.raises(TranslationError, match="per minute"):
+                translator.translate("Good morning.", target_language="de")
+            assert _translated(proxy, "127.0.0.5", {})[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -118,7 +174,7 @@ def test_a_half_sent_request_ends(proxy: Proxy, sent: bytes) -> None:
 def test_a_long_head_is_refused_as_json(proxy: Proxy, head: bytes) -> None:
     status, body = _sent(proxy, head + b"\r\n")
     assert (status, json.loads(body)["error"]["code"]) == (431, "head_too_large")
-    assert proxy.ask("/readyz", None, None) == 200
+    assert proxy.ask("/readyz") == 200
 
 
 @pytest.mark.parametrize(
@@ -154,22 +210,23 @@ def test_no_request_hides_in_another(proxy: Proxy, behind: RunningGateway, field
 
 def test_clients_cannot_choose_their_address(start_gateway: StartGateway, tmp_path: Path) -> None:
     """Limits count the address that NGINX sees, whatever a client writes into its headers."""
-    with start_gateway(
-        folder=tmp_path / "state",
-        trusted_proxies=("127.0.0.0/8",),
-        anonymous=True,
-        anonymous_requests_per_minute=3,
-    ) as gateway:
-        changes = [("gateway:5000", f"127.0.0.1:{gateway.port}")]
-        with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
-            names = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "X_Forwarded_For", "X-Request-ID")
-            spoofed = [dict.fromkeys(names, f"203.0.113.{number}") for number in range(6)]
-            answers = [_translated(proxy, "127.0.0.4", headers) for headers in spoofed]
-            assert [status for status, _ in answers] == [200] * 3 + [429] * 3
-            assert not {request_id for _, request_id in answers} & {
-                headers["X-Request-ID"] for headers in spoofed
-            }
-            assert _translated(proxy, "127.0.0.5", {})[0] == 200
+    with (
+        start_gateway(
+            folder=tmp_path / "state",
+            trusted_proxies=("127.0.0.0/8",),
+            anonymous=True,
+            anonymous_requests_per_minute=3,
+        ) as gateway,
+        running_site(gateway, tmp_path) as proxy,
+    ):
+        names = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "X_Forwarded_For", "X-Request-ID")
+        spoofed = [dict.fromkeys(names, f"203.0.113.{number}") for number in range(6)]
+        answers = [_translated(proxy, "127.0.0.4", headers) for headers in spoofed]
+        assert [status for status, _ in answers] == [200] * 3 + [429] * 3
+        assert not {request_id for _, request_id in answers} & {
+            headers["X-Request-ID"] for headers in spoofed
+        }
+        assert _translated(proxy, "127.0.0.5", {})[0] == 200
 
 
 def test_stalled_uploads_are_limited_before_they_are_complete(
@@ -194,13 +251,14 @@ def test_stalled_uploads_are_limited_before_they_are_complete(
 def test_an_unavailable_gateway_is_reported_as_json(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
-    with start_gateway(trusted_proxies=("127.0.0.0/8",), anonymous=True) as gateway:
-        changes = [("gateway:5000", f"127.0.0.1:{gateway.port}")]
-        with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
-            assert proxy.ask("/readyz", None, None) == 200
-            gateway.stop()
-            status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
-            assert (status, json.loads(answer)["error"]["code"]) == (503, "unavailable")
+    with (
+        start_gateway(trusted_proxies=("127.0.0.0/8",), anonymous=True) as gateway,
+        running_site(gateway, tmp_path) as proxy,
+    ):
+        assert proxy.ask("/readyz") == 200
+        gateway.stop()
+        status, answer = proxy.answer(TRANSLATE, SENTENCE, JSON)
+        assert (status, json.loads(answer)["error"]["code"]) == (503, "unavailable")
 
 
 def test_one_client_does_not_deny_service_to_another(proxy: Proxy, behind: RunningGateway) -> None:

@@ -45,8 +45,9 @@ CASES: dict[str, tuple[str, ...]] = {
         "imagePullSecrets[0].name=registry",
     ),
     "everybody": (
-        *("gateway.anonymous=true", "gateway.riva=true", "route.enabled=true"),
-        *("route.gateways[0].name=public", "route.hostnames={mt.example.com}"),
+        *("gateway.anonymous=true", "gateway.riva=true", "gateway.kserve=true"),
+        *("route.enabled=true", "route.gateways[0].name=public"),
+        "route.hostnames={mt.example.com}",
         "gateway.settings.access_log=true",
     ),
     "monitoring": (
