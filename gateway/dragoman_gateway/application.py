@@ -22,6 +22,7 @@ from dragoman_gateway.web.middleware.access_log import AccessLog
 from dragoman_gateway.web.middleware.observation import Observed
 from dragoman_gateway.web.middleware.protection import Protection
 from dragoman_gateway.web.middleware.request_spans import RequestSpans, Traced
+from dragoman_gateway.web.middleware.sockets import Sockets
 from dragoman_gateway.web.operations import Operations
 
 
@@ -54,7 +55,8 @@ class GatewayApplication:
         self._dispatcher = Dispatcher(
             protocols, gateway.access, gateway.settings, gateway.bodies, gateway.jobs.upload
         )
-        answering: ASGIApp = self._dispatcher
+        self._sockets = Sockets(own, own.sockets, gateway.access, gateway.settings)
+        answering: ASGIApp = self._answer
         if spans is not None:
             answering = Traced(answering, spans)
         self._protection = Protection(answering, gateway.access, gateway.settings)
@@ -64,12 +66,22 @@ class GatewayApplication:
         """See ASGI."""
         if scope["type"] == "lifespan":
             await _lifespan(self._gateway, receive, send)
-        elif scope["type"] == "http":
+        elif scope["type"] in ("http", "websocket"):
+            scope.setdefault("method", "WEBSOCKET")
             await self._observed(scope, receive, send)
+
+    def has_socket(self, path: str) -> bool:
+        """Whether there is a WebSocket at a path."""
+        return self._sockets.have(path)
 
     def refuse(self, method: str, path: str, error: GatewayError | None) -> Response:
         """Returns the answer to a request that cannot be read; see `Dispatcher.refuse`."""
         return self._dispatcher.refuse(method, self._protection.without_prefix(path), error)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request or a WebSocket that passed the middleware."""
+        answering = self._sockets if scope["type"] == "websocket" else self._dispatcher
+        await answering(scope, receive, send)
 
 
 async def _lifespan(gateway: Gateway, receive: Receive, send: Send) -> None:

@@ -31,6 +31,7 @@ from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.middleware.access_log import AccessLog
 from dragoman_gateway.web.middleware.connections import BoundedConnection
 from dragoman_gateway.web.middleware.request_spans import RequestSpans
+from dragoman_gateway.web.middleware.sockets import MESSAGE_BYTES, BoundedSocket
 
 DRAIN_S = 30
 """Maximum time for requests in flight after SIGTERM."""
@@ -83,12 +84,15 @@ def serve(
         http=partial(  # type: ignore[arg-type]
             BoundedConnection,
             refusal=application.refuse,
+            has_socket=application.has_socket,
             most=most,
             shares=Budget.of("connections", most, settings),
             is_proxy=Forwarding(settings.trusted_proxies).trusts,
             head_s=min(_HEAD_S, settings.upload_timeout_s),
         ),
-        ws="none",
+        ws=BoundedSocket,
+        ws_max_size=MESSAGE_BYTES,
+        ws_per_message_deflate=False,
         lifespan="on",
         access_log=False,
         log_level="error",  # anonymous clients could fill the log with warnings

@@ -83,13 +83,14 @@ class GatewaySettings:
         memory_bytes_per_owner: maximum size of all translation memories of one key, or of all
             requests without a key together.
         memory_bytes_together: maximum size of all translation memories.
+        live_sessions: maximum number of live sessions.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
             Dialect, accept no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: maximum number of open connections.
-        client_share: share of the connections, of the bodies, and of the documents that are read or
-            translated at the same time, that one client may use: a key, an IPv4 address, or an IPv6
-            network of 64 bits; 1: no limit.
+        client_share: share of the connections, of the bodies, of the live sessions, and of the
+            documents that are read or translated at the same time, that one client may use: a key,
+            an IPv4 address, or an IPv6 network of 64 bits; 1: no limit.
         metrics_networks: networks that may read /metrics.
         otlp: URL of an OpenTelemetry collector for spans of requests, such as
             `http://localhost:4318`; by default, nothing is traced.
@@ -149,6 +150,7 @@ class GatewaySettings:
     memory_segments: int = 1_000_000
     memory_bytes_per_owner: int = 1 << 30
     memory_bytes_together: int = 4 << 30
+    live_sessions: int = 200
     libretranslate_title: bool = False
     access_log: bool = False
     connections: int = 2000

@@ -12,6 +12,7 @@ from dragoman_gateway.core.stalls import Stalls
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.glossaries.glossaries import Glossaries
 from dragoman_gateway.jobs.jobs import Jobs
+from dragoman_gateway.live.live_sessions import LiveSessions
 from dragoman_gateway.memories.memories import Memories
 from dragoman_gateway.shared.metrics import EngineMetrics, Metrics, watch_cache
 from dragoman_gateway.texts.readers import Readers
@@ -33,6 +34,7 @@ class Gateway:
         stalls: watches the event loop.
         readers: processes that read documents and texts with markup.
         jobs: documents that are translated in the background.
+        live: live sessions of all callers.
         bodies: limits on the bodies of all requests.
         imports: limits on the imports of translation memories that wait or run.
         metrics: the gateway's metrics.
@@ -79,6 +81,8 @@ class Gateway:
             counts=True,
         )
         self.jobs = Jobs(settings, self.access, self.translations, self.readers)
+        self.live = LiveSessions(settings, self.access, self.translations)
+        self.metrics.watch("live_sessions", "Live sessions", lambda: self.live.number)
 
     async def __aenter__(self) -> Self:
         """Open the parts that need the event loop."""

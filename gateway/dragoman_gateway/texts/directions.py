@@ -64,8 +64,11 @@ class Directions:
         given = None if self.detects else self._source
         self._usual = self._trained(given, self._target) if is_known else None
 
-    def check(self) -> None:
+    def check(self) -> tuple[str, str]:
         """Refuse languages that the server does not translate between, independently of the text.
+
+        Returns:
+            Source and target language of a text, unless it names or shows others.
 
         Raises:
             InvalidInput: the message names the languages, and the available directions.
@@ -76,6 +79,7 @@ class Directions:
             known = ", ".join(map("-".join, self._all))
             message = f"the server does not translate{requested}: it translates {known}"
             raise InvalidInput(message, "language")
+        return self._usual.languages
 
     def of(self, text: str) -> Direction | None:
         """Returns the direction of a text; None: the server will refuse the request."""

@@ -294,9 +294,9 @@ class Translations:
         source, target = direction.languages
         return {"source_language": source, "target_language": target}
 
-    async def check_direction(self, options: Mapping[str, Any]) -> None:
+    async def check_direction(self, options: Mapping[str, Any]) -> tuple[str, str]:
         """Check the languages of a request that is translated later; see `Directions.check`."""
-        Directions(await self.info(), options).check()
+        return Directions(await self.info(), options).check()
 
     async def detected_directions(
         self, texts: Sequence[str], options: Mapping[str, Any]

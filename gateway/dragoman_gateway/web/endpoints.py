@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from dragoman_gateway.access.access import Access
 from dragoman_gateway.access.record import current_record
 from dragoman_gateway.access.shares import Bodies
-from dragoman_gateway.core.caller import NO_LIMITS
+from dragoman_gateway.core.caller import NO_LIMITS, Caller
 from dragoman_gateway.core.errors import (
     DiskFull,
     GatewayError,
@@ -252,22 +252,15 @@ class Dispatcher:
         Returns:
             The error for the client: another one if the request is above a limit.
         """
-        record = current_record()
-        is_admitted = record is not None and record.is_admitted
-        if error.status not in _COUNTED or is_admitted or "endpoint_name" not in request.scope:
+        if error.status not in _COUNTED or "endpoint_name" not in request.scope:
             return error
         try:
             caller = request.caller or await self._access.caller(
                 protocol.key_of(request), protocol.name, request.address
             )
-            if caller.limits != NO_LIMITS:
-                async with self._access.admitted(caller, 0):
-                    pass
         except (KeyMissing, KeyRefused, Unavailable):
             return error
-        except GatewayError as above:
-            return above
-        return error
+        return await counted(self._access, caller, error)
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
         """Find the endpoint of a path and a method.
@@ -300,6 +293,25 @@ class Dispatcher:
             return await endpoint.handle(request)
         await request.receive_content()
         return await while_connected(request.receive, endpoint.handle(request))
+
+
+async def counted(access: Access, caller: Caller, error: GatewayError) -> GatewayError:
+    """Count a request for its caller's limits, if it was refused before its admission.
+
+    Returns:
+        The error for the client: another one if the request is above a limit.
+    """
+    record = current_record()
+    is_admitted = record is not None and record.is_admitted
+    if error.status not in _COUNTED or is_admitted or caller.limits == NO_LIMITS:
+        return error
+    try:
+        async with access.admitted(caller, 0):
+            return error
+    except Unavailable:
+        return error
+    except GatewayError as above:
+        return above
 
 
 def _fault(name: str, error: Exception) -> GatewayError:

@@ -29,7 +29,7 @@ TMX = (
     '<tuv xml:lang="de"><seg>Tee</seg></tuv></tu></body></tmx>'
 )
 TAG = re.compile("<[^>]*>")
-IN_ORDER = ("deleteTerms", "deleteGlossary", "deleteMemory", "deleteDocument")
+IN_ORDER = ("deleteTerms", "deleteGlossary", "deleteMemory", "deleteDocument", "deleteLive")
 """Examples that run last, so that the others find their objects."""
 
 
@@ -41,19 +41,23 @@ def document(gateway: RunningGateway) -> dict[str, Any]:
 
 @pytest.fixture
 def kept(gateway: RunningGateway, document: dict[str, Any]) -> dict[str, str]:
-    """Ids of a glossary, of a memory and of a document, by those in the examples."""
+    """Ids of a glossary, a memory, a document and a live session, by those in the examples."""
     terms = [{"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}]
     glossary = gateway.post(f"{BASE}/glossaries", {"name": "a", "dictionaries": terms}).json["id"]
     languages = {"source_language": "en", "target_language": "de"}
     memory = gateway.post(f"{BASE}/memories", {"name": "a", **languages}).json["id"]
     job = gateway.upload(f"{BASE}/documents", "a.txt", "Hello.").json["id"]
+    live = gateway.post(f"{BASE}/live", languages).json["id"]
     ids = {}
     for path, methods in document["paths"].items():
         for parameter in next(iter(methods.values())).get("parameters", ()):
             if parameter["name"] == "id":
-                kinds = {"/glossaries/": glossary, "/memories/": memory, "/documents/": job}
+                kinds = {
+                    **{"/glossaries/": glossary, "/memories/": memory},
+                    **{"/documents/": job, "/live/": live},
+                }
                 ids[parameter["example"]] = next(kinds[kind] for kind in kinds if kind in path)
-    assert len(ids) == 3
+    assert len(ids) == 4
     return ids
 
 

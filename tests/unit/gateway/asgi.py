@@ -97,6 +97,43 @@ class Application:
 
         self._runner.run(self._send(method, path, body, headers or {}, left, send))
 
+    def converse(
+        self,
+        *messages: Any,
+        path: str = "/api/v1/live",
+        headers: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+    ) -> list[MutableMapping[str, Any]]:
+        """Send messages over a WebSocket, then close it.
+
+        Args:
+            messages: texts, bytes, or objects that are sent as JSON.
+            path: where to.
+            headers: of the handshake.
+            address: of the client.
+
+        Returns:
+            ASGI's messages of the application.
+        """
+        scope = {**self.scope("GET", path, headers or {}, address), "type": "websocket"}
+        del scope["method"]
+        waiting: list[MutableMapping[str, Any]] = [{"type": "websocket.connect"}]
+        for message in messages:
+            kind = "bytes" if isinstance(message, bytes) else "text"
+            sent = message if isinstance(message, bytes | str) else json.dumps(message)
+            waiting.append({"type": "websocket.receive", kind: sent})
+        waiting.append({"type": "websocket.disconnect", "code": 1000})
+        answers: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return waiting.pop(0)
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            answers.append(message)
+
+        self.run(self._application(scope, receive, send))
+        return answers
+
     async def _call(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Answer:

@@ -8,6 +8,7 @@ import { connectDocuments, resume, setLimits } from "./documents.js";
 import { connectGlossary, glossaryOptions, loadSaved, showTerms } from "./glossary.js";
 import { openInside } from "./inside.js";
 import { askForKey, connectKey } from "./key.js";
+import { connectLive } from "./live.js";
 import { connectMemories, loadMemories, memoryOptions, showUse } from "./memories.js";
 import { clearNotice, described, explain, notify, wentWell } from "./notice.js";
 import * as panes from "./panes.js";
@@ -30,7 +31,7 @@ const SURE = 0.95; // from this probability on, not detected again while the tex
 const TELLING = 60; // the detected language is kept while this many first characters stay the same
 const WORSE = 1.2; // maximum difference of an alternative's score to the best one
 const TAG = /<\/?[a-z][^<>]*>/i;
-const PANELS = ["documents", "glossary", "memory", "past", "code"];
+const PANELS = ["documents", "glossary", "memory", "live", "past", "code"];
 
 const sourcePicker = byId("source-language");
 const targetPicker = byId("target-language");
@@ -485,6 +486,14 @@ function connect() {
     requestOptions: () => ({ source_language: source(), target_language: target(), ...glossaryOptions(), ...memoryOptions() }),
     open: () => openPanel("documents", true),
     onKeyNeeded: (error) => failed(error),
+  });
+  connectLive({
+    requestOptions: () => ({
+      source_language: knownSource() ?? languages.find((one) => one.targets.includes(target()))?.code,
+      target_language: target(),
+      ...glossaryOptions(),
+    }),
+    onFailed: (error) => (error.code ? failed(error) : notify(error.message)),
   });
   connectKey(begin);
   connectShortcuts({ translate, swap, clear, copy: () => byId("copy").click() });

@@ -86,14 +86,27 @@ def read_body(
         raise WrongMediaType(f"the content type is {sent}: send the header 'Content-Type: {JSON}'")
     if not request.content.strip():
         raise InvalidInput('the body is empty: send a JSON object such as {"text": "Hello."}')
+    return read_object(decoded_object(request.content), shape, model, limits)
+
+
+def decoded_object(content: bytes, name: str = "body") -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Args:
+        content: the object, in UTF-8.
+        name: what it is, for messages.
+
+    Raises:
+        InvalidInput: it is not a JSON object.
+    """
     try:
-        given = msgspec.json.decode(request.content)
+        given = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        fault = r"an invalid \u escape" if _HALF.search(request.content) else str(error)
-        raise InvalidInput(f"the body is not valid JSON in UTF-8: {fault}") from error
+        fault = r"an invalid \u escape" if _HALF.search(content) else str(error)
+        raise InvalidInput(f"the {name} is not valid JSON in UTF-8: {fault}") from error
     if not isinstance(given, dict):
-        raise InvalidInput(f"the body is {brief(given)}: send a JSON object")
-    return read_object(given, shape, model, limits)
+        raise InvalidInput(f"the {name} is {brief(given)}: send a JSON object")
+    return given
 
 
 def read_object(

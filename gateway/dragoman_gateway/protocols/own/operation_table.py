@@ -9,6 +9,7 @@ from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE
 
 from dragoman_gateway.protocols.own import shapes
 from dragoman_gateway.protocols.own.about import About
+from dragoman_gateway.protocols.own.live_text import LiveText
 from dragoman_gateway.protocols.own.memory_storing import TMX, Memories
 from dragoman_gateway.protocols.own.operation import EVENTS, FILE, Operation, Parameter
 from dragoman_gateway.protocols.own.storing import CSV, MOST_WAIT_S, TSV, Documents, Glossaries
@@ -18,6 +19,7 @@ from dragoman_gateway.web.requests import JSON
 
 _GLOSSARY = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 _MEMORY = "8d1f6c1e-2b0e-4a34-9d5a-6f7f0c9a3b21"
+_LIVE = "5d0c7f0a9be24f3c8a6e1b7d2c4f9e80"
 _JOB = "0f3c8e1d5b7a4926a1d8c4e2f6b09753"
 
 _GLOSSARY_ID = Parameter("id", "id of the glossary", _GLOSSARY, {"type": "string"})
@@ -30,6 +32,7 @@ _TMX_EXAMPLE = (
     '<tuv xml:lang="en"><seg>Tea time</seg></tuv><tuv xml:lang="de"><seg>Teestunde</seg></tuv>'
     "</tu></body></tmx>"
 )
+_LIVE_ID = Parameter("id", "id of the session", _LIVE, {"type": "string"})
 _JOB_ID = Parameter("id", "id of the document", _JOB, {"type": "string"})
 _WAIT = Parameter(
     "wait_s",
@@ -45,6 +48,7 @@ _NOT_WITH_TAGS = ", ".join(f"`{name}`" for name in ("markup", *OPTIONS["markup"]
 
 def operations(
     translating: Translating,
+    live: LiveText,
     glossaries: Glossaries,
     memories: Memories,
     documents: Documents,
@@ -55,6 +59,7 @@ def operations(
     """Returns all operations, in the order of the reference page."""
     return (
         *_translation(translating),
+        *_live(live),
         *_given_translations(translating),
         *_languages(translating, about),
         *_glossaries(glossaries),
@@ -114,6 +119,49 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
                 "count": 3,
             },
             help="The translations differ in the token after the prefix.",
+        ),
+    )
+
+
+def _live(endpoints: LiveText) -> Sequence[Operation]:
+    new = partial(Operation, tag="Live text")
+    return (
+        new(
+            "createLive",
+            "POST",
+            "/live",
+            summary="Create a session for a text that grows",
+            handle=endpoints.create,
+            request=shapes.LiveRequest,
+            model=TRANSLATE,
+            answer=shapes.LiveAnswer,
+            status=201,
+            example={"source_language": "en", "target_language": "de"},
+            help="For captions, dictation and typing. The same path is a WebSocket, whose first "
+            "message is this object, with `key` if a key is required, and whose other messages "
+            "are those of an update. A session without an update for five minutes is removed.",
+        ),
+        new(
+            "updateLive",
+            "POST",
+            "/live/{id}",
+            summary="Change the text of a session, and translate it",
+            handle=endpoints.update,
+            request=shapes.LiveChange,
+            answer=shapes.LiveTranslationAnswer,
+            parameters=(_LIVE_ID,),
+            example={"text": "I would like a cup of", "sequence": 1},
+            help="Send whole words: the last one is translated as it is. Words that were shown do "
+            "not change, except the last ones that `revise` allows.",
+        ),
+        new(
+            "deleteLive",
+            "DELETE",
+            "/live/{id}",
+            summary="Delete a session",
+            handle=endpoints.delete,
+            status=204,
+            parameters=(_LIVE_ID,),
         ),
     )
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.protocols.own.about import About
 from dragoman_gateway.protocols.own.callers import PROTOCOL
+from dragoman_gateway.protocols.own.live_text import LiveText
 from dragoman_gateway.protocols.own.memory_storing import Memories
 from dragoman_gateway.protocols.own.openapi import openapi_document
 from dragoman_gateway.protocols.own.operation import PREFIX
@@ -42,8 +43,11 @@ class OwnProtocol:
     def __init__(self, gateway: Gateway) -> None:
         """Make the endpoints."""
         self._gateway, self._about = gateway, About(gateway)
+        live = LiveText(gateway)
+        self.sockets = {f"{PREFIX}/live": live.converse}
         self._operations = operations(
             Translating(gateway),
+            live,
             Glossaries(gateway),
             Memories(gateway),
             Documents(gateway),

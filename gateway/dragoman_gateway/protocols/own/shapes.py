@@ -104,6 +104,77 @@ class ScoreRequest(Struct, kw_only=True):
     target: Annotated[Texts, Meta(description="its translation, or one for each of the texts")]
 
 
+class LiveRequest(Struct, kw_only=True):
+    """How to translate a text that grows."""
+
+    revise: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="how many words at the end of the translation an update may change",
+        ),
+    ] = 0
+    revise_sentences: Annotated[
+        bool,
+        Meta(description="true: a sentence's translation may change once, when the sentence ends"),
+    ] = False
+    glossary_ids: _GlossaryIds | UnsetType = UNSET
+
+
+class LiveOpening(LiveRequest, kw_only=True):
+    """The first message of a WebSocket."""
+
+    key: Annotated[str, Meta(description="API key, for browsers")] | UnsetType = UNSET
+
+
+class LiveAnswer(Struct):
+    """A live session."""
+
+    id: Annotated[str, Meta(description="id of the session; keep it secret")]
+    source_language: str
+    target_language: str
+    request_id: _RequestId
+
+
+class LiveChange(Struct, kw_only=True):
+    """A change of the text; without `text` and `append` it stays as it is."""
+
+    text: (
+        Annotated[str, Meta(description="the whole text so far; only its last sentence may change")]
+        | UnsetType
+    ) = UNSET
+    append: Annotated[str, Meta(description="what to add to the text")] | UnsetType = UNSET
+    finish: Annotated[
+        bool, Meta(description="true: the last sentence has ended, for example before a pause")
+    ] = False
+    sequence: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                description="number of the update, from 1; repeating the last one returns its "
+                "answer again and changes nothing",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class LiveTranslationAnswer(Struct):
+    """The translation after an update."""
+
+    sequence: int
+    translation: Annotated[str, Meta(description="the translation so far")]
+    revisable: Annotated[
+        str, Meta(description="its end that may still change; what is before it never does")
+    ]
+    erased_words: Annotated[
+        int, Meta(description="words of the previous translation that this one has not")
+    ]
+    request_id: _RequestId
+
+
 class AttentionRequest(Struct, kw_only=True):
     """A sentence whose attention weights are shown."""
 

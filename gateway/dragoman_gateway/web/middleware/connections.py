@@ -24,6 +24,7 @@ from dragoman_gateway.core.errors import (
     SlowUpload,
     Unavailable,
 )
+from dragoman_gateway.web.middleware.sockets import BoundedSocket, handshake_of
 
 HEAD_BYTES = 64 << 10
 STALLED_S = 60.0
@@ -50,6 +51,7 @@ class BoundedConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
         refusal: Refusal,
+        has_socket: Callable[[str], bool],
         most: int,
         shares: Budget,
         is_proxy: Callable[[str], bool],
@@ -63,6 +65,7 @@ class BoundedConnection(HttpToolsProtocol):
             app_state: state of the application.
             _loop: the event loop.
             refusal: makes the answer to an unreadable request.
+            has_socket: whether there is a WebSocket at a path.
             most: maximum number of connections.
             shares: counts the connections of each client.
             is_proxy: whether an address is a trusted proxy's, whose connections are those of many
@@ -71,7 +74,12 @@ class BoundedConnection(HttpToolsProtocol):
                 connection, and for the rest of a request that was refused early.
         """
         super().__init__(config, server_state, app_state, _loop)
-        self._refusal, self._most, self._head_s = refusal, most, head_s
+        self._refusal, self._has_socket, self._most, self._head_s = (
+            refusal,
+            has_socket,
+            most,
+            head_s,
+        )
         self._shares, self._is_proxy = shares, is_proxy
         self._counted_client: str | None = None
         self._begin = b""
@@ -104,9 +112,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._expect_no_more()
         self.resume_writing()
         self._end_answers()
-        if self._counted_client is not None:
-            self._shares.let_go(self._counted_client)
-            self._counted_client = None
+        self._let_go()
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
@@ -137,8 +143,25 @@ class BoundedConnection(HttpToolsProtocol):
             raise ValueError  # ends the parsing, and `send_400_response` is called
         self._expect_no_more()
         super().on_headers_complete()
-        going = [cycle for cycle in self._unanswered if not cycle.response_complete]
-        self._unanswered = [*going, self.cycle]
+        if not (self.parser.should_upgrade() and self._should_upgrade()):
+            going = [cycle for cycle in self._unanswered if not cycle.response_complete]
+            self._unanswered = [*going, self.cycle]
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over; called by uvicorn."""
+        self.resume_writing()
+        self.connections.discard(self)
+        socket = BoundedSocket(
+            self.config,
+            self.server_state,
+            self.app_state,
+            target=self.url.decode(),
+            headers=self.headers,
+            ended=self._let_go,
+            stalled_s=STALLED_S,
+        )
+        socket.connection_made(self.transport)
+        self.transport.set_protocol(socket)
 
     def on_message_complete(self) -> None:
         """See httptools."""
@@ -172,6 +195,20 @@ class BoundedConnection(HttpToolsProtocol):
             self._sending.cancel()
             self._sending = None
         super().resume_writing()
+
+    def _should_upgrade(self) -> bool:
+        """Whether a request opens a WebSocket; all others are answered as usual, as HTTP allows."""
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        is_possible = self.parser.get_method() == b"GET" and self._has_socket(path)
+        is_free = all(cycle.response_complete for cycle in self._unanswered)
+        is_plain = self.url.isascii() and all(map(bytes.isascii, handshake_of(self.headers)))
+        return is_possible and is_free and is_plain and super()._should_upgrade()
+
+    def _let_go(self) -> None:
+        """Release the client's share of connections."""
+        if self._counted_client is not None:
+            self._shares.let_go(self._counted_client)
+            self._counted_client = None
 
     def _expect_more(self) -> None:
         if self._receiving is None:

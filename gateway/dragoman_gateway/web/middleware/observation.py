@@ -1,10 +1,13 @@
-"""Outermost middleware: metrics and the access log of HTTP requests."""
+"""Outermost middleware: metrics and the access log of HTTP requests and of WebSocket messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman_gateway.access.record import begin_record
+from dragoman_gateway.access.record import RequestRecord, begin_record
 from dragoman_gateway.shared.metrics import Metrics, status_class
 from dragoman_gateway.web.middleware.access_log import AccessLog
 
@@ -12,7 +15,11 @@ _OPERATIONS = "operations"
 
 
 class Observed:
-    """ASGI middleware that counts and logs requests."""
+    """ASGI middleware that counts and logs requests.
+
+    The handshake of a WebSocket is a request, which ends when it is accepted. The endpoint observes
+    each message as another one, with `scope["observing"]`.
+    """
 
     def __init__(self, application: ASGIApp, metrics: Metrics, log: AccessLog | None) -> None:
         """Wrap an application.
@@ -26,16 +33,27 @@ class Observed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        scope["observing"] = lambda: self._observing(scope)
+        with ExitStack() as answering:
+            record = answering.enter_context(self._observing(scope))
+
+            async def observe(message: Message) -> None:
+                if message["type"].endswith("http.response.start"):
+                    record.status = message["status"]
+                await send(message)
+                if message["type"] == "websocket.accept":
+                    record.status = 101
+                    answering.close()
+
+            await self._application(scope, receive, observe)
+
+    @contextmanager
+    def _observing(self, scope: Scope) -> Iterator[RequestRecord]:
+        """Yields the record of a request, which is counted and logged at the end."""
         record = begin_record()
         began = self._metrics.begin()
-
-        async def observe(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                record.status = message["status"]
-            await send(message)
-
         try:
-            await self._application(scope, receive, observe)
+            yield record
         finally:
             protocol, endpoint = scope.get("protocol", "none"), scope.get("endpoint_name")
             took_s = self._metrics.end(

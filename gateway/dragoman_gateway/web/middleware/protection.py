@@ -85,7 +85,7 @@ class Protection:
         record = current_record()
 
         async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"].endswith("http.response.start"):
                 answer_headers = message["headers"] = [*message.get("headers", ()), *_ALWAYS]
                 names = {pair[0] for pair in answer_headers}
                 answer_headers.append((b"x-request-id", request_id))

@@ -85,7 +85,7 @@ class RequestSpans:
 
 
 class Traced:
-    """ASGI middleware that traces requests."""
+    """ASGI middleware that traces requests, but no WebSocket, which may be open for hours."""
 
     def __init__(self, application: ASGIApp, spans: RequestSpans) -> None:
         """Wrap an application.
@@ -98,7 +98,7 @@ class Traced:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["path"] in OPERATIONS:
+        if scope["path"] in OPERATIONS or scope["type"] == "websocket":
             return await self._application(scope, receive, send)
         carrier = {
             _CARRIERS[name]: value.decode("latin-1")

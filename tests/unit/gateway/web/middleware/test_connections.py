@@ -42,6 +42,7 @@ def _connection(config: Config, state: ServerState, refusal: Any) -> BoundedConn
         state,
         {},
         refusal=refusal,
+        has_socket=lambda path: path == "/socket",
         most=10,
         shares=_SHARES,
         is_proxy=lambda address: address == "10.9.9.9",

@@ -1,0 +1,1 @@
+"""Live sessions: the translation of a text that grows."""
