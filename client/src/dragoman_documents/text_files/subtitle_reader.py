@@ -186,8 +186,8 @@ def _cues(text: str, *, is_vtt: bool) -> tuple[list[_RawCue], str]:
     index = 0
     while index < len(lines):
         times = _TIMES.match(lines[index])
-        goes_on = cues and not is_vtt and lines[index].strip()
-        goes_on = goes_on and "-->" not in "".join(lines[index : index + 2])
+        both = "".join(lines[index : index + 2])
+        goes_on = cues and not is_vtt and lines[index].strip() and "-->" not in both
         if not goes_on:
             before.append(lines[index])
             index += 1
