@@ -129,7 +129,8 @@ def workbook(strings: list[str], quoted: list[str]) -> bytes:
         opened.writestr("xl/sharedStrings.xml", f'<sst xmlns="{_SHEET}">{items}</sst>')
         sheet = f'<worksheet xmlns="{_SHEET}"><sheetData><row>{formulas}</row></sheetData>'
         opened.writestr("xl/worksheets/sheet1.xml", f"{sheet}</worksheet>")
-        title = '<c xmlns:dc="dc"><dc:title>A title</dc:title></c>'
+        head = '<cp:coreProperties xmlns:cp="cp" xmlns:dc="dc">'
+        title = f"{head}<dc:title>A title</dc:title></cp:coreProperties>"
         opened.writestr("docProps/core.xml", title)
     return file.getvalue()
 
