@@ -114,8 +114,10 @@ def test_two_legs_are_joined_if_no_bundle_is_direct(
     before, expected = legs((first, last), TEXTS, return_confidence=True)
     model = ready(connect)
     named = {"model": name} if name else {}
-    ask(model, TEXTS, **GERMAN_TO_FRENCH, return_bundle=True, return_confidence=True, **named)
+    returned = ("return_bundle", "return_confidence", "return_source_tokens")
+    ask(model, TEXTS, **GERMAN_TO_FRENCH, **dict.fromkeys(returned, True), **named)
     answer = outputs(model.answer())
+    assert answer["source_tokens"] == [translation.source_tokens for translation in before]
     assert answer["text_output"] == [translation.text for translation in expected]
     assert answer["output_tokens"] == [translation.output_tokens for translation in expected]
     assert answer["confidences"] == pytest.approx(

@@ -273,6 +273,8 @@ def test_a_stream_has_the_whole_answer_in_parts(app: Application, texts: list[st
     assert text == whole["choices"][0]["message"]["content"]
     assert last["choices"][0]["finish_reason"] == "stop"
     assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
+    read, written, both = usage["usage"].values()
+    assert read == written == both / 2 > 0  # as the stand-in counts
     assert all("usage" not in event for event in events(ask(app, messages, stream=True)))
 
 
