@@ -23,6 +23,8 @@ _OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
 )
+_LATE = "Deadline Exceeded"
+"""gRPC's own message after the client's deadline; a server may have one of its own."""
 _FAULTS = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 _KEYS = (b"dragoman-closed", b"triton-grpc-protocol-dragoman-closed", b"Dragoman Closed:")
 _VALUES = (b"\n\n", b"", b"x", b"\n", b"\r\n\r\n", b" \n\n ", b"\n\n\0", b"%0A%0A")
@@ -77,7 +79,7 @@ class Attack:
             return action(chance)
         except grpc.RpcError as error:
             self.faults += error.code() in _FAULTS
-            hung = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            hung = error.details() == _LATE
             return Ended.HUNG if hung else Ended.ANSWERED
 
     def _unary(self, chance: Random) -> Ended:

@@ -19,7 +19,8 @@ def run(plan: Plan) -> Outcome:
         with grpc.insecure_channel(f"127.0.0.1:{server.kserve_port}", options) as channel:
             attack = Attack(server.kserve_port, channel)
             fuzz(outcome, server, attack.send, plan.of(4000, 400), plan.seed)
-        tracebacks = server.log.count("Traceback")
+        # gRPC writes one of its own for a damaged path whose client has left.
+        tracebacks = server.log.count("/dragoman_gateway/")
     outcome.bounds.append(Bound("calls that failed with INTERNAL or UNKNOWN", attack.faults, 0))
-    outcome.bounds.append(Bound("tracebacks in the log", tracebacks, 0))
+    outcome.bounds.append(Bound("lines of tracebacks in the gateway", tracebacks, 0))
     return outcome
