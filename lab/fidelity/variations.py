@@ -36,7 +36,7 @@ _KEPT = (
     "ph",
 )
 """Slots whose texts must be unchanged."""
-_BREAKS = ("<br>", "<br/>", "<br />", "<BR>", "\n", "<br>\n", " <br> ", "\r\n")
+_BREAKS = ("<br>", "<br/>", "<br />", "<BR>", "\n", "<br>\n", " <br> ", "\r\n", r"\n")
 _NEGATION = {
     "en": r"\b(?:not?|never|nobody|nothing|none|cannot|without|neither|nor|any\w*|no one|forbidden"
     r"|don)\b|n['’]t\b",
@@ -44,7 +44,8 @@ _NEGATION = {
     "fr": r"\b(?:pas|jamais|rien|personne|aucune?|sans|ni|non|interdit|plus)\b|\bne\b|\bn['’]",
 }
 _PLACED = re.compile(
-    r"<[^<>]+>|[\n\t]|\*\*|!\[|:heart:|:dog:|:count|:user|:-\)|;\)|`[^`]*`|[#@]\w+"
+    r"<[^<>]+>|[\n\t]|\\n|\[\[\w+\||\]\]|\[/?size(?:=2)?\]|\$x_1\^2\$|1e-\d|\d+×\d+|\*\*"
+    r"|!\[|:heart:|:dog:|:count|:user|:-\)|;\)|`[^`]*`|[#@]\w+"
 )
 _DASH = re.compile(r"(?:^|<[^<>]*>|(?<=[.?!] ))\s*([-–]) ", re.MULTILINE | re.IGNORECASE)
 
