@@ -38,12 +38,12 @@ _OF_SIGNS = (
     r"##\w{1,64}##|@@\w{1,64}@@|%%\w{1,64}%%|\*\|\w{1,64}\|\*|<<\w{1,64}>>",
     r"\[\[[\w.:-]{1,64}\]\]|\$\$[^$\n]+\$\$",
     r"<(?:[@#!:]|t:\d)[^<>\s]+>",  # Slack, Discord
-    r"(?<![\w-])--?[A-Za-z][\w-]{0,64}=[^\s<>\"'()\[\]{},;]{0,200}\w",
+    r"-(?<![\w-]-)-?[A-Za-z][\w-]{0,64}+=[^\s<>\"'()\[\]{},;]{0,200}\w",
     r"%[A-Za-z_](?:[\w.-]{0,62}\w)?%(?![\w%])",
     r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
     r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
-    r"(?<!\w)%(?:L?\d{1,2}%?|n)(?!\w)",  # Qt, Boost
-    r"(?<![\w:]):(?:[a-z0-9_+-]{1,64}:(?!\w)|\w+(?![\w:]))|(?<!\S)::\w+",  # :smile:, :variable
+    r"%(?<!\w%)(?:L?\d{1,2}%?|n)(?!\w)",  # Qt, Boost
+    r"(?<![\w:]):(?:[a-z0-9_+-]{1,64}:(?!\w)|\w+(?![\w:]))|:(?<!\S:):\w+",  # :smile:, :variable
     r"(?<![\w@.])@\w(?:[\w.-]*\w)?",
     r"(?<![\w#&])#(?=\w*[^\W\d])\w+",
     r"(?<!\w)\+\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
@@ -63,7 +63,7 @@ _OF_DIGITS = (
     r"(?<![\w.])\d+(?:\.\d+){2,}(?:-\w+(?:\.\d+)*)?(?!\w)",  # versions, dates
 )
 _OF_ADDRESSES = (
-    r"(?:(?<![A-Za-z\d+.-])[A-Za-z][A-Za-z\d+.-]{1,15}://|www\.)(?=[^\s<>\"])"
+    r"(?:(?<![A-Za-z\d+.-])[A-Za-z][A-Za-z\d+.-]{1,15}+://|www\.)(?=[^\s<>\"])"
     r"(?:[^\s<>\"()]*+\([^\s<>\"()]*+\))*+(?:[^\s<>\"]*[^\s<>\".,;:!?)\]}'])?",
     r"(?<!\w)(?:arXiv|doi|localhost|magnet|mailto|sms|tel|urn):[^\s<>\",;)]*[\w/]",
 )
@@ -72,14 +72,14 @@ _OF_LETTERS = (
     rf"(?<![\w.-])(?:{_STANDARDS})(?:[ /-](?:{_STANDARDS}))*+[ -]?\d{{3,6}}(?:[.:-]\d{{1,4}})*+"
     r"(?!\w)",
     r"(?<![\w./\\~@#$%:-])[A-Za-z][A-Za-z0-9]*+(?:_++[A-Za-z0-9]++)++(?!\w)",  # snake_case
-    r"(?<![\w.:])[A-Za-z_][\w.]{0,64}\([\d., %-]*\)",  # calls
+    r"(?<![\w.:])[A-Za-z_][\w.]{0,64}+\([\d., %-]*\)",  # calls
     r"(?<![\w:])[A-Za-z_]\w*+(?:::\w++)++(?!:)",
     r"(?<![\w-])[a-z]{2}(?:-[A-Z][a-z]{3})?-[A-Z]{2}(?![\w-])",  # languages
     r"(?<![\w-])(?:AUD|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|NOK|NZD|PLN|SEK|USD)(?![\w-])",
 )
 _OF_WORDS = (
     r"(?<!\w)__\w{1,64}__(?!\w)",
-    r"(?<![\w=<>!&-])(?:[a-z_]|[A-Z](?![a-z]))[\w.-]{0,64}=(?!=)[^\s<>\"'()\[\]{},;]{0,200}\w",
+    r"(?<![\w=<>!&-])(?:[a-z_]|[A-Z](?![a-z]))[\w.-]{0,64}+=(?!=)[^\s<>\"'()\[\]{},;]{0,200}\w",
     rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
     rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
     rf"(?<![\w:])(?={_HEX}{{1,4}}:)(?:(?:{_HEX}{{1,4}}:){{2,7}}{_HEX}{{1,4}}(?:,\d{{3}})?"  # times
@@ -89,21 +89,24 @@ _OF_WORDS = (
     rf"(?=\d)(?:{'|'.join(_OF_DIGITS)})",
     rf"(?=[A-Za-z])(?:{'|'.join(_OF_LETTERS)})",
 )
+"""Patterns of literals that begin with a word."""
 _FORMS = (
     rf"(?=[^\w\s])(?:{'|'.join(_OF_SIGNS)})",
     rf"(?=\w)(?:{'|'.join(_OF_ADDRESSES)})",
     r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail: at most 64 characters before the @
     rf"(?<![\w.@-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:/[^\s<>\"]*[\w/])?(?![\w-]|\.\w)",
-    rf"(?=\w)(?:{'|'.join(_OF_WORDS)})",
+    rf"(?<!\w)(?=\w)(?:{'|'.join(_OF_WORDS)})",
     rf"(?<![\w./\\~:-])[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",  # file names
     r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{2,64})\\[^\s\"]*\w",  # Windows paths
 )
-_SMILEYS = r"(?<![^\s(\"„“«])(?:>?(?:[:;=]['’]?-?|8-)[()\[\]DPpOo|/\\]|<3|\^_?\^|-_-)(?!\w)"  # noqa: RUF001
+_SMILEYS = (
+    r"(?=[:;=8<^>-])(?<![^\s(\"„“«])(?:>?(?:[:;=]['’]?-?|8-)[()\[\]DPpOo|/\\]|<3|\^_?\^|-_-)(?!\w)"  # noqa: RUF001
+)
 _BB_NAMES = "b|i|u|s|p|url|img|quote|code|color|size|list|center|spoiler|email"
 _MARKS = (
     r"\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|!=|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
     r"|\[\[(?![\w.:-]{1,64}\]\])(?:[^\[\]|\n]*\|)?|\]\]"
-    rf"|\[/[A-Za-z]\w*+\]|(?<!\w)\[(?:{_BB_NAMES}|[A-Za-z]\w*+(?: \w+)?=[^\[\]\n]*)\]"
+    rf"|\[(?:/[A-Za-z]\w*+|(?<!\w\[)(?:{_BB_NAMES}|[A-Za-z]\w*+(?: \w+)?=[^\[\]\n]*))\]"
 )
 """Marks of Markdown, wikis and forums, and operators; not `![` where its `!` may end a sentence."""
 _IDENTIFIERS = (
@@ -112,7 +115,9 @@ _IDENTIFIERS = (
 )
 """Identifiers with digits, which a model usually repeats."""
 _KNOWN = re.compile(
-    rf"(?P<sign>{_SMILEYS}|{_MARKS})|" + "|".join(_FORMS) + f"|(?P<identifier>{_IDENTIFIERS})"
+    rf"(?P<sign>(?=[^\w\s])(?:{_MARKS})|{_SMILEYS})|"
+    + "|".join(_FORMS)
+    + f"|(?P<identifier>{_IDENTIFIERS})"
 )
 _HINT = re.compile(r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}")
 """What every literal of a known form has."""
