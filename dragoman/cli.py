@@ -48,7 +48,7 @@ _OF_EXTRAS = {
     *("dragoman_client", "dragoman_documents", "dragoman_options", "dragoman_load_test"),
     *("tritonclient", "grpc", "aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
     *("httptools", "msgspec", "multipart", "python_multipart", "rapidfuzz", "redis"),
-    *("starlette", "uvicorn", "uvloop", "pyarrow", "ray", "turbohtml", "yaml"),
+    *("starlette", "uvicorn", "uvloop", "wsproto", "pyarrow", "ray", "turbohtml", "yaml"),
 }
 """Modules that may be missing. A command's requirements are installed by the extra named `EXTRA` in
 its module, unless `extra` of its arguments names another."""

@@ -32,7 +32,7 @@ PREFIX = "gateway_"
 PREFIX_OF_VARIABLES = "DRAGOMAN_GATEWAY_"
 REQUIRED = (
     *("httptools", "msgspec", "prometheus_client", "python_multipart"),
-    *("starlette", "uvicorn", "uvloop"),
+    *("starlette", "uvicorn", "uvloop", "wsproto"),
 )
 """Modules that the gateway needs; its extra installs them."""
 _SECRET = ("limits_url",)

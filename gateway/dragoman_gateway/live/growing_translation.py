@@ -165,11 +165,8 @@ def continuation(prefix: str, translation: str) -> str:
     That is the other one if it has the prefix. A decoder may continue its last word, or the
     correction of numbers may replace a word of it. Then as many words are replaced.
     """
-    if translation.startswith(prefix):
-        if _is_boundary(translation, len(prefix)):
-            return translation
-        if prefix[-1].isalpha() and translation[len(prefix)].isdigit():
-            return f"{prefix} {translation[len(prefix) :]}"  # a number that the model left out
+    if translation.startswith(prefix) and _is_boundary(translation, len(prefix)):
+        return translation
     words = len(_WORD.findall(prefix))
     ends = [word.end() for word in _WORD.finditer(translation)]
     return prefix + translation[ends[words - 1] :] if words < len(ends) else prefix

@@ -36,7 +36,12 @@ from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.plan import SearchPlan, with_beginning
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.scoring.token_pair import Scored, TokenPair
-from dragoman_serving.translation.edits import Aligned, edits_of_literals, edits_of_terms
+from dragoman_serving.translation.edits import (
+    Aligned,
+    edits_of_literals,
+    edits_of_terms,
+    gap_after_prefix,
+)
 from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
 from dragoman_serving.translation.number_edits import (
     NumberEdits,
@@ -149,8 +154,10 @@ class Corrections:
                 edit_of_number(aligned, number, additional, sentence.languages)
                 for number in missing
             )
-            begin = max(first.begin, self._end_of_prefix(sentence))
-            again = self._forced(sentence, written, first._replace(begin=begin))
+            end = self._end_of_prefix(sentence)
+            begin = max(first.begin, end)
+            text = gap_after_prefix(written, end, begin) + first.text
+            again = self._forced(sentence, written, first._replace(begin=begin, text=text))
             if (searching := self._searched(again, hypothesis)) is None:
                 return self._read_numbers(sentence, hypothesis, missing)
             return when_all_done([searching], lambda searched: go_on(searched[0]))

@@ -112,7 +112,12 @@ def _of_literal(aligned: Aligned, stand_in: str, source: str, span: Span, begin:
     weights = aligned.on(*span)
     at = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
     at = max(begin, begin_of_word(text, at)) if any(map(str.isalnum, source[: span[0]])) else begin
-    return Edit(at, at, f"{stand_in} ")
+    return Edit(at, at, f"{gap_after_prefix(text, begin, at)}{stand_in} ")
+
+
+def gap_after_prefix(text: str, end: int, at: int) -> str:
+    """Returns the space before what is written directly after a prefix, which ends with a word."""
+    return " " if at == end and text[:end][-1:].isalnum() else ""
 
 
 def edits_of_terms(

@@ -147,6 +147,38 @@ def test_the_direction_is_swapped_for_a_text_in_the_target_language(page: Page) 
     assert value(page, "getElementById('detected').textContent").startswith("German")
 
 
+def test_a_text_that_grows_is_translated_live(page: Page) -> None:
+    page.evaluate("document.getElementById('live-open').click()")
+    page.evaluate("document.getElementById('live-source').focus()")
+    page.insert("I would like a cup of tea. ")
+    page.wait_for("document.getElementById('live-translation').textContent.includes('Tee.')")
+    first = value(page, "getElementById('live-translation').textContent")
+    page.insert("Thank you")
+    page.wait_for("document.getElementById('live-translation').textContent.includes('Danke')")
+    assert value(page, "getElementById('live-translation').textContent").startswith(first)
+    page.evaluate("document.getElementById('live-source').select()")
+    page.insert("Good morning.")  # another text needs another session
+    page.wait_for("document.getElementById('live-translation').textContent === 'Guten Morgen.'")
+    page.evaluate("document.getElementById('live-clear').click()")
+    assert value(page, "getElementById('live-translation').textContent") == ""
+
+
+def test_speech_is_translated_live(page: Page, gateway: RunningGateway) -> None:
+    """With a stand-in for the browser's speech recognition, which needs a microphone."""
+    stand_in = "class { start() { window.ears = this; } stop() { this.onend(); } }"
+    with page.running_first(f"window.SpeechRecognition = {stand_in}"):
+        show(page, gateway)
+    page.evaluate("document.getElementById('live-open').click()")
+    page.evaluate("document.getElementById('live-speak').click()")
+    assert value(page, "getElementById('live-speak').textContent") == "Stop listening"
+    for words, is_final in (("good", "false"), ("good morning", "true")):
+        result = f"Object.assign([{{ transcript: '{words}' }}], {{ isFinal: {is_final} }})"
+        page.evaluate(f"window.ears.onresult({{ results: [{result}] }})")
+    page.wait_for("document.getElementById('live-translation').textContent.includes('Morgen')")
+    page.evaluate("document.getElementById('live-speak').click()")
+    assert value(page, "getElementById('live-speak').textContent") == "Speak"
+
+
 def test_languages_are_swapped_with_their_texts(page: Page) -> None:
     choose(page, "source", "en")
     translation = enter(page, "Good morning.")
@@ -699,6 +731,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         "documents": "document.getElementById('documents-open').click()",
         "glossary": "document.getElementById('glossary-open').click()",
         "memory": "document.getElementById('memory-open').click()",
+        "live": "document.getElementById('live-open').click()",
         "past": "document.getElementById('past-open').click()",
         "code": "document.getElementById('code-open').click()",
         "alternatives": "document.querySelector('.word').click()",
@@ -763,7 +796,14 @@ def test_everything_works_with_the_keyboard(page: Page) -> None:
         if name == "interface-language":
             break
     buttons = ("swap", "clear", "copy", "share", "inside-open", "theme", "shortcuts-open")
-    tools = ("documents-open", "glossary-open", "memory-open", "past-open", "code-open")
+    tools = (
+        "documents-open",
+        "glossary-open",
+        "memory-open",
+        "live-open",
+        "past-open",
+        "code-open",
+    )
     assert {"source", "source-language", "target-language", *buttons, *tools} <= set(reached)
     page.evaluate("document.getElementById('source').focus()")
     page.press("Backspace", 8, CONTROL | SHIFT)

@@ -1,11 +1,12 @@
 // Live text: translates a text while it is typed or spoken, in a session of the server. Words that
-// were shown do not change.
+// were shown do not change, except the last ones.
 
 import { Refused, ask } from "./api.js";
-import { announce, byId } from "./dom.js";
+import { announce, byId, element } from "./dom.js";
 import { say } from "./strings.js";
 
 const PAUSE_MS = 1000; // pause in typing after which the last word is complete
+const REVISE = 2; // words at the end that may change, shown in grey
 const Recognition = window.SpeechRecognition ?? window.webkitSpeechRecognition;
 
 const source = byId("live-source");
@@ -27,8 +28,9 @@ async function send(change) {
     while (waiting) {
       const next = waiting;
       waiting = null;
-      const { translation } = await updated(next);
-      shown.textContent = translation;
+      const { translation, revisable } = await updated(next);
+      const stable = translation.slice(0, translation.length - revisable.length);
+      shown.replaceChildren(stable, element("span", { className: "old" }, revisable));
       if (next.finish) announce(translation);
     }
   } catch (error) {
@@ -50,7 +52,7 @@ async function updated(change) {
     }
   }
   forget();
-  const { id } = await ask("live", { body: wanted });
+  const { id } = await ask("live", { body: { ...wanted, revise: REVISE } });
   session = { id, key };
   return ask(`live/${id}`, { body: change });
 }

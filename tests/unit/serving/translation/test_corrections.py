@@ -183,6 +183,12 @@ def test_letters_with_separate_accents_are_letters(shipped: Translator) -> None:
     assert translations[0] == translations[1]
 
 
+def test_a_number_after_the_prefix_is_a_word_of_its_own(shipped: Translator) -> None:
+    text = "My name is Mrs. Miller and I need 3.5 kilos of 20 apples by 14:30, please."
+    prefix = "Ich heiße Frau Miller und ich brauche 3,5 Kilo von 20 Äpfel "
+    assert translated(shipped, text, prefix=prefix).text.startswith(f"{prefix}14:30")
+
+
 def test_no_stand_in_is_a_term_or_in_the_prefix(shipped: Translator) -> None:
     text = "I saw the dog and {name}."
     translation = translated(shipped, text, glossary='{"dog": "X1"}').text

@@ -77,7 +77,7 @@ export const ENGLISH = {
   "left_refused": "left as they are: {number} refused",
   "live": "Live text",
   "live_failed": "The browser does not recognize speech: {error}",
-  "live_note": "Translated while you type or speak. Words that are shown do not change. To recognize speech, some browsers send it to their maker.",
+  "live_note": "Translated while you type or speak. Words that are shown do not change, except grey ones. To recognize speech, some browsers send it to their maker.",
   "live_source": "Text that grows",
   "live_speak": "Speak",
   "live_stop": "Stop listening",
