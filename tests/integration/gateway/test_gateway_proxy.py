@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import TranslationError, Translator
+from websockets.sync.client import connect
 
 from tests.campaigns.http2 import Type, frame
 from tests.gateways import RunningGateway, StartGateway
@@ -56,6 +58,15 @@ def proxy(behind: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> I
     ]
     with running_site(behind, folder, *changes) as site:
         yield site
+
+
+def test_it_passes_on_websockets(proxy: Proxy) -> None:
+    trust = ssl.create_default_context(cafile=str(proxy.certificate))
+    with connect(f"wss://localhost:{proxy.port}/api/v1/live", ssl=trust) as live:
+        live.send(json.dumps({"source_language": "en", "target_language": "de"}))
+        assert "id" in json.loads(live.recv())
+        live.send(json.dumps({"text": "Good morning."}))
+        assert json.loads(live.recv())["translation"] == "Guten Morgen."
 
 
 def test_it_translates(proxy: Proxy) -> None:
