@@ -43,12 +43,12 @@ _OF_SIGNS = (
     r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
     r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
     r"%(?<!\w%)(?:L?\d{1,2}%?|n)(?!\w)",  # Qt, Boost
-    r"(?<![\w:]):(?:[a-z0-9_+-]{1,64}:(?!\w)|\w+(?![\w:]))|:(?<!\S:):\w+",  # :smile:, :variable
-    r"(?<![\w@.])@\w(?:[\w.-]*\w)?",
-    r"(?<![\w#&])#(?=\w*[^\W\d])\w+",
-    r"(?<!\w)\+\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
-    r"(?<!\w)\(0\d{1,5}\)[ /-]?\d{2,8}(?:[ /-]\d{2,8}){0,4}(?![\w/]|[.,:]\d)",
-    r"(?<![\w./~])~?(?:/[\w.-]+){2,}/?",
+    r":(?<![\w:]:)(?:[a-z0-9_+-]{1,64}:(?!\w)|\w+(?![\w:]))|:(?<!\S:):\w+",  # :smile:, :variable
+    r"@(?<![\w@.]@)\w(?:[\w.-]*\w)?",
+    r"#(?<![\w#&]#)(?=\w*[^\W\d])\w+",
+    r"\+(?<!\w\+)\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
+    r"\((?<!\w\()0\d{1,5}\)[ /-]?\d{2,8}(?:[ /-]\d{2,8}){0,4}(?![\w/]|[.,:]\d)",
+    r"(?=[~/])(?<![\w./~])~?(?:/[\w.-]+){2,}/?",
 )
 """Patterns of literals by what they begin with, so that few are tried at each position. Each must
 take linear time on any text. A zero is both flag and digit, so both are possessive."""
