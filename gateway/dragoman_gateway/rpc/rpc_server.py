@@ -78,6 +78,10 @@ class RpcServer:
             maximum_concurrent_rpcs=CALLS,
             options=[
                 ("grpc.max_receive_message_length", self._calls.message_bytes),
+                # It limits the compressed size: 2 MiB may become gigabytes. The first bit is that
+                # of messages that are not compressed, the only ones that are accepted.
+                ("grpc.compression_enabled_algorithms_bitset", 1),
+                ("grpc.per_message_decompression", 0),
                 ("grpc.so_reuseport", 0),
                 ("grpc.server_handshake_timeout_ms", int(_HANDSHAKE_S * 1000)),
                 ("grpc.http2.bdp_probe", 0),
