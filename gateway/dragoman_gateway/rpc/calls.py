@@ -12,11 +12,12 @@ import grpc
 from dragoman_options.refusal import Refusal
 from google.protobuf.message import DecodeError
 
-from dragoman_gateway.access.record import RequestRecord, begin_record
+from dragoman_gateway.access.record import RequestRecord, begin_record, current_record
 from dragoman_gateway.access.shares import Budget, client_of
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
     DeadlineExceeded,
+    Forbidden,
     GatewayError,
     InvalidInput,
     SlowUpload,
@@ -24,7 +25,8 @@ from dragoman_gateway.core.errors import (
 )
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
-from dragoman_gateway.web.forwarding import Forwarding
+from dragoman_gateway.web.endpoints import counted
+from dragoman_gateway.web.forwarding import FORWARDED, Forwarding
 from dragoman_gateway.web.middleware.request_spans import RequestSpans
 
 _LOG = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ MESSAGE_BYTES = 2 << 20
 """Maximum size of a message, which is reserved while the message arrives."""
 _KEYLESS_BYTES = 16 << 20
 """Maximum memory of the messages of calls that need no key."""
+_STREAM_BYTES = 128 << 20
+"""Maximum memory of the messages of streams."""
 _STOPPING_S = 1.0
 """Time after which a call that waits for a message notices that the gateway shuts down."""
 _CODES = {
@@ -91,6 +95,10 @@ class Calls:
         self.keyless_bytes = Budget.of(
             "bytes of calls without a key", _KEYLESS_BYTES, settings, self.message_bytes
         )
+        # Not those of all requests: an open stream reserves a message for as long as it waits.
+        self._stream_bytes = Budget.of(
+            "bytes of streams", _STREAM_BYTES, settings, self.message_bytes
+        )
 
     def unary(self, answer: Answer, request_type: Any) -> Any:
         """Returns a handler that answers a message with one.
@@ -108,7 +116,10 @@ class Calls:
                 self.counted(account.client),
                 self.message(received, account.memory, account.client) as message,
             ):
-                response = await answer(parsed(request_type, message), context, caller)
+                try:
+                    response = await answer(parsed(request_type, message), context, caller)
+                except GatewayError as error:
+                    raise await counted(self._gateway.access, caller, error) from None
                 written: bytes = response.SerializeToString()
                 return written
 
@@ -135,11 +146,14 @@ class Calls:
 
         async def respond(message: bytes, context: Any, caller: Caller, status: int) -> int:
             request = parsed(request_type, message)
+            if (record := current_record()) is not None:
+                record.is_admitted = False
             try:
                 async with aclosing(answer(request, caller)) as responses:
                     async for response in responses:
                         await context.write(response.SerializeToString())
-            except GatewayError as error:
+            except GatewayError as refused:
+                error = await counted(self._gateway.access, caller, refused)
                 await context.write(refuse(request, error).SerializeToString())
                 return error.status
             return status
@@ -152,7 +166,7 @@ class Calls:
                 async with self.counted(account.client), aclosing(messages):
                     while True:
                         async with self.message(
-                            messages, account.memory, account.client, may_end=True
+                            messages, self._stream_bytes, account.client, may_end=True
                         ) as message:
                             if message is None:
                                 break
@@ -293,6 +307,12 @@ class Calls:
 
     async def _caller(self, context: Any) -> Caller:
         metadata = metadata_of(context)
+        is_forwarded = any(name.encode() in FORWARDED for name in metadata)
+        if is_forwarded and await self._gateway.access.is_open():
+            raise Forbidden(
+                "a proxy forwards to this gateway, which is open to everybody: create a key with "
+                "dragoman keys add, or name the proxy with --trusted-proxies"
+            )
         scheme, _, token = metadata.get("authorization", "").partition(" ")
         secret = token.strip() or None if scheme.lower() == "bearer" else None
         address = self.address(context)
@@ -302,7 +322,8 @@ class Calls:
     def address(self, context: Any) -> str:
         """Returns the network address of the client of a call, behind trusted proxies."""
         address = _peer_address(context.peer())
-        forwarded = metadata_of(context).get("x-forwarded-for")
+        metadata = context.invocation_metadata() or ()
+        forwarded = ",".join(str(value) for name, value in metadata if name == "x-forwarded-for")
         if forwarded and self._forwarding.trusts(address):
             return self._forwarding.client(forwarded.encode(), address)
         return address

@@ -96,8 +96,8 @@ def test_marks_are_read_only_in_admitted_texts(
     assert translate(app, "<dnt>a</dnt>b") == "<AB>"
     monkeypatch.setattr(riva_service, "take_marks", None)
     for text, code in (
-        (1001 * "a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # too long
         ("a", grpc.StatusCode.INTERNAL),  # it cannot be read now
+        (1001 * "a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # too long
         ("a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # one request too many
     ):
         with pytest.raises(Ended) as caught:
