@@ -202,14 +202,23 @@ def _is_above(number: float, limit: int | None) -> bool:
     return limit is not None and number > limit + _TOLERANCE
 
 
-def check_number(texts: Sequence[str]) -> None:
+def check_number(texts: Sequence[str], each: int = 1) -> None:
     """Refuse too many texts in a request; empty ones use no characters, but time.
 
+    Args:
+        texts: the texts.
+        each: number of translations of each.
+
     Raises:
-        TooLarge: there are too many texts.
+        TooLarge: there are too many texts, or translations of them.
     """
     if len(texts) > MOST_TEXTS:
         raise TooLarge(f"{len(texts):,} texts: send up to {MOST_TEXTS:,} in a request")
+    if each > 1 and len(texts) * each > MOST_TEXTS:
+        raise TooLarge(
+            f"{len(texts):,} texts with {each:,} translations each: request up to "
+            f"{MOST_TEXTS:,} translations"
+        )
 
 
 def check_size(limits: Limits, characters: int) -> None:

@@ -153,7 +153,7 @@ class Translations:
         Raises:
             GatewayError: the request failed.
         """
-        check_number(texts)
+        check_number(texts, options.get("num_return_sequences", 1))
         async with self._access.admitted(caller, sum(map(len, texts))):
             return await self.translate_admitted(caller, texts, options, store=store)
 

@@ -121,12 +121,12 @@ class Inferences:
                 f"{STREAM} answers with a stream: send the request to generate_stream, or to "
                 "ModelStreamInfer over gRPC"
             )
-        timeout_s = self._timeout_s(request)
+        own_s = self._own_timeout_s(request)
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(own_s):
                 return await self._answer(caller, request)
         except TimeoutError as error:
-            raise _late(timeout_s) from error
+            raise _late(own_s) from error
 
     async def stream(
         self, caller: Caller, request: Inference
@@ -142,8 +142,8 @@ class Inferences:
         if request.model != STREAM:
             yield await self.answer(caller, request), True
             return
-        timeout_s = self._timeout_s(request)
-        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        own_s = self._own_timeout_s(request)
+        deadline_s = None if own_s is None else asyncio.get_running_loop().time() + own_s
         inputs, options = await self._read(request)
         texts, shape = _texts(inputs[TEXT]), inputs[TEXT].shape
         if len(texts) != 1:
@@ -154,7 +154,7 @@ class Inferences:
                     async with asyncio.timeout_at(deadline_s):
                         part = await anext(parts, None)
                 except TimeoutError as error:
-                    raise _late(timeout_s) from error
+                    raise _late(own_s) from error
                 if part is None:
                     return
                 yield _outputs(request, [part], options, shape), bool(part.finish_reason)
@@ -189,6 +189,8 @@ class Inferences:
         """
         texts = TEXTS[request.model]
         inputs = {given.name: given for given in request.inputs}
+        if len(inputs) < len(request.inputs):
+            raise InvalidInput("an input is given twice")
         for name in texts:
             if name not in inputs:
                 raise InvalidInput(f"{name} is missing", option=name)
@@ -211,15 +213,15 @@ class Inferences:
             options["memory_id"] = memory_id
         return inputs, options
 
-    def _timeout_s(self, request: Inference) -> float:
-        """Returns the time for a request: its own, in microseconds, or the gateway's."""
+    def _own_timeout_s(self, request: Inference) -> float | None:
+        """Returns the time that a request sets, in microseconds; None: the gateway's ends first."""
         timeout_us = request.parameters.get("timeout") or 0
         if type(timeout_us) is not int or timeout_us < 0:
             raise InvalidInput(
                 f"timeout is {brief(timeout_us)}: give microseconds", option="timeout"
             )
-        longest_s = self._gateway.settings.timeout_s
-        return min(timeout_us / 1e6, longest_s) if timeout_us else longest_s
+        own_s = timeout_us / 1e6
+        return own_s if 0 < own_s < self._gateway.settings.timeout_s else None
 
 
 def input_of(
@@ -249,7 +251,8 @@ def input_of(
         raise InvalidInput(f"{name} has the type {brief(datatype)}: give {expected}", option=name)
     _check_parameters(parameters)
     count = math.prod(shape[:_MOST_DIMENSIONS])
-    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0 or count > _MOST_VALUES:
+    is_too_large = max(count, *shape, 0) > _MOST_VALUES
+    if is_too_large or len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
         raise InvalidInput(
             f"{name} has the shape {brief(shape)}: give up to {_MOST_VALUES:,} values in "
             f"{_MOST_DIMENSIONS} dimensions",
@@ -261,6 +264,16 @@ def input_of(
         message = f"{name} has more or fewer values than its shape {shape}"
         raise InvalidInput(message, option=name)
     return Input(name, shape, values)
+
+
+def check_count(model: str, tensors: Sequence[Any]) -> None:
+    """Refuse more inputs than a model has.
+
+    Raises:
+        InvalidInput: there are more.
+    """
+    if len(tensors) > (most := len(INPUTS[model])):
+        raise InvalidInput(f"{len(tensors):,} inputs: {model} has {most}")
 
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
@@ -346,8 +359,10 @@ def _outputs(
             request.outputs and output.name not in request.outputs
         ):
             continue
-        values = [getattr(row, output.field) for row in rows]
         is_due = output.name in due or request.model in output.always
+        if not (is_due or output.if_any):
+            continue
+        values = [getattr(row, output.field) for row in rows]
         if any(values) if output.if_any else is_due:
             codec = output.codec
             if codec.form:
@@ -366,5 +381,5 @@ def _described(info: ServerInfo) -> bytes:
     return msgspec.json.encode(described)
 
 
-def _late(timeout_s: float) -> DeadlineExceeded:
+def _late(timeout_s: float | None) -> DeadlineExceeded:
     return DeadlineExceeded(f"no answer within {timeout_s:g} s")

@@ -23,6 +23,7 @@ from dragoman_gateway.protocols.kserve.inference import (
     Inferences,
     Input,
     Outputs,
+    check_count,
     error_message,
     input_of,
 )
@@ -187,10 +188,11 @@ def _split(request: GatewayRequest) -> tuple[_Body, bytes]:
 
 def _inputs(model: str, tensors: Sequence[_Input], content: bytes) -> list[Input]:
     """Returns the inputs of a body, some of which have their values after it."""
+    check_count(model, tensors)
     inputs, at = [], 0
     for tensor in tensors:
         size = tensor.parameters.get("binary_data_size")
-        values: bytes | list[Any] = _flat(tensor)
+        values: bytes | list[Any] = _flat(tensor) if size is None else b""
         if size is not None:
             if type(size) is not int or not 0 <= size <= len(content) - at:
                 raise InvalidInput(f"{tensor.name}: its binary_data_size is not that of its bytes")

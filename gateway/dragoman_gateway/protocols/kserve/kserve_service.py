@@ -20,6 +20,7 @@ from dragoman_gateway.protocols.kserve.inference import (
     Inference,
     Inferences,
     Outputs,
+    check_count,
     error_message,
     input_of,
 )
@@ -137,6 +138,7 @@ def _inference(request: Any) -> Inference:
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise InvalidInput(f"{len(request.inputs)} inputs with {len(raw)} raw_input_contents")
+    check_count(model, request.inputs)
     inputs = []
     for index, tensor in enumerate(request.inputs):
         contents = getattr(tensor.contents, _CONTENTS.get(tensor.datatype, "bytes_contents"))

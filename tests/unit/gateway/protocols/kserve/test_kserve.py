@@ -161,6 +161,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"inputs": [TEXT | {"datatype": "INT32"}]}, "text_input has the type 'INT32': give BYTES"),
     ({"inputs": [TEXT | {"shape": [1, 2]}]}, "text_input has more or fewer values than its shape"),
     ({"inputs": [TEXT | {"shape": [2**62, 2**62]}]}, "give up to 100,000 values"),
+    ({"inputs": [TEXT | {"shape": [2**62, 0], "data": []}]}, "give up to 100,000 values"),
+    ({"inputs": [TEXT, TEXT]}, "an input is given twice"),
+    ({"inputs": [TEXT] * 1000}, "1,000 inputs: translate has"),
     ({"inputs": [TEXT | {"shape": [-1, -1]}]}, "text_input has the shape [-1, -1]"),
     ({"inputs": [TEXT | {"shape": [1]}]}, "text_input has the shape [1]: give [-1, -1]"),
     ({"inputs": [TEXT | {"data": [7]}]}, "text 0 is 7: give a text"),
@@ -319,6 +322,44 @@ def test_the_official_client_streams_over_grpc(app: Application) -> None:
     assert b"<GOOD MORNING.>" in parts[-1].raw_output_contents[0]
     errors = [error.message() for _, error in answers if error is not None]
     assert [error.partition(" ")[0] for error in errors] == ["INVALID_ARGUMENT:"] * 2
+
+
+def test_compressed_messages_are_not_read(app: Application) -> None:
+    async def work(client: triton_grpc.InferenceServerClient) -> None:
+        text = official(triton_grpc, "text_input", [["a" * 1_000_000]])
+        with pytest.raises(InferenceServerException) as caught:
+            await client.infer("translate", [text], compression_algorithm="gzip")
+        assert caught.value.status() == "StatusCode.UNIMPLEMENTED"
+        assert await client.is_server_live()
+
+    over_grpc(app, work)
+
+
+def test_an_open_gateway_behind_a_proxy_refuses_calls() -> None:
+    async def work(client: triton_grpc.InferenceServerClient) -> None:
+        text = official(triton_grpc, "text_input", [[b"Good morning."]])
+        with pytest.raises(InferenceServerException) as caught:
+            await client.infer("translate", [text], headers={"x-forwarded-for": "10.0.0.1"})
+        assert caught.value.status() == "StatusCode.PERMISSION_DENIED"
+
+    with Application() as app:
+        over_grpc(app, work)
+
+
+def test_refused_messages_count_for_the_limits_of_a_key() -> None:
+    with Application(address="0.0.0.0") as app:
+        key = app.new_key(limits=Limits(requests_per_minute=3))
+        bearer = {"authorization": f"Bearer {key}"}
+
+        async def work(client: triton_grpc.InferenceServerClient) -> list[str]:
+            async def requests() -> Any:
+                for _ in range(5):
+                    yield {"model_name": "translate", "inputs": []}
+
+            answers = client.stream_infer(requests(), headers=bearer)
+            return [error.message().partition(":")[0] async for _, error in answers]
+
+        assert over_grpc(app, work) == ["INVALID_ARGUMENT"] * 3 + ["RESOURCE_EXHAUSTED"] * 2
 
 
 def test_our_client_over_grpc(app: Application) -> None:
