@@ -12,7 +12,8 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
-from wsproto.events import Request
+from wsproto.events import BytesMessage, Ping, Request, TextMessage
+from wsproto.utilities import LocalProtocolError
 
 from dragoman_gateway.access.access import Access
 from dragoman_gateway.core.errors import Forbidden, GatewayError, Internal, NotFound, log_fault
@@ -21,11 +22,15 @@ from dragoman_gateway.web.endpoints import ProtocolPackage
 from dragoman_gateway.web.middleware.origins import Origins
 from dragoman_gateway.web.requests import GatewayRequest
 
-MESSAGE_BYTES = 512 << 10
+MESSAGE_BYTES = 128 << 10
 Headers = list[tuple[bytes, bytes]]
 SocketHandler = Callable[[WebSocket], Awaitable[None]]
 _LOG = logging.getLogger(__name__)
 _FAULT = 1011
+_READ_BYTES = 4096
+"""Bytes that are read at once: frames may be tiny."""
+_MOST_PINGS = 100
+"""Pings of a client between two messages."""
 _HANDSHAKE = frozenset((b"connection", b"upgrade", b"sec-websocket-key", b"sec-websocket-version"))
 
 
@@ -127,6 +132,7 @@ class BoundedSocket(WSProtocol):
         self._target, self._headers = target, headers
         self._ended, self._stalled_s = ended, stalled_s
         self._sending: asyncio.TimerHandle | None = None
+        self._pings = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`.
@@ -137,6 +143,34 @@ class BoundedSocket(WSProtocol):
         super().connection_made(transport)
         head = [b"GET / HTTP/1.1", b"host: localhost", *handshake_of(self._headers), b"", b""]
         self.data_received(b"\r\n".join(head))
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        for begin in range(0, len(data), _READ_BYTES):
+            if not self.transport.is_closing():
+                super().data_received(data[begin : begin + _READ_BYTES])
+        if self.transport.is_closing():
+            self._abort_later()
+
+    def handle_message(self, event: TextMessage | BytesMessage) -> None:
+        """Take a part of a message; called by uvicorn."""
+        self._pings = 0
+        super().handle_message(event)
+
+    def handle_ping(self, event: Ping) -> None:
+        """Answer a ping, if the client reads; called by uvicorn."""
+        self._pings += 1
+        if self._pings > _MOST_PINGS:
+            self.transport.abort()
+        elif self.writable.is_set():
+            super().handle_ping(event)
+
+    def shutdown(self) -> None:
+        """Close the connection at the end of the server."""
+        with suppress(LocalProtocolError):  # its client has closed it already
+            super().shutdown()
+        self.transport.close()
+        self._abort_later()
 
     def handle_connect(self, event: Request) -> None:
         """Start the application; called by uvicorn."""
@@ -152,6 +186,10 @@ class BoundedSocket(WSProtocol):
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`."""
         super().pause_writing()
+        self._abort_later()
+
+    def _abort_later(self) -> None:
+        """End the connection if its client does not read the rest in time."""
         if self._sending is None:
             self._sending = self.loop.call_later(self._stalled_s, self.transport.abort)
 

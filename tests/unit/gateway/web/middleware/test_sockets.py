@@ -43,7 +43,7 @@ class Server:
             log_config=None,
         )
         self._config.load()
-        self._state = ServerState()
+        self.state = ServerState()
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
@@ -58,7 +58,7 @@ class Server:
     def _connection(self) -> BoundedConnection:
         return BoundedConnection(
             self._config,
-            self._state,
+            self.state,
             {},
             refusal=lambda *_: Response("refused", 400),
             has_socket=lambda path: path == "/socket",
@@ -120,6 +120,29 @@ async def test_a_message_that_is_too_large_ends_the_connection() -> None:
         writer.write(b"\x81\xff" + size.to_bytes(8) + bytes(4) + b"a" * size)
         await server.ended.wait()
         assert (await reader.read())[2:4] == (1009).to_bytes(2)
+
+
+async def test_a_flood_of_pings_ends_the_connection() -> None:
+    server = Server()
+    async with server.client() as (reader, writer):
+        await opened(reader, writer)
+        for _ in range(3):
+            writer.write(b"\x89\x80\0\0\0\0" * 60 + HELLO)
+            assert await reader.readexactly(60 * 2 + 7)
+        writer.write(b"\x89\x80\0\0\0\0" * 10_000)
+        await server.ended.wait()
+    assert server.shares.held == 0
+
+
+@pytest.mark.parametrize("last", [b"\x88\x82\0\0\0\0\x03\xe8", b"\xff\xff\xff"])
+async def test_a_connection_that_its_client_closed_can_be_shut_down(last: bytes) -> None:
+    server = Server()
+    async with server.client() as (reader, writer):
+        await opened(reader, writer)
+        (connection,) = server.state.connections
+        connection.data_received(last)
+        connection.shutdown()
+        await server.ended.wait()
 
 
 @pytest.mark.parametrize("frame", [b"\xff\xff\xff", b"\x81\x01a", b"\x81\x81\0\0\0\0\xff"])
