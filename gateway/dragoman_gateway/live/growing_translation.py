@@ -122,6 +122,8 @@ class GrowingTranslation:
             parts: see `parts`.
             translations: the translation of each part; it may lack the prefix.
         """
+        if not parts:  # the unfinished sentence was deleted
+            return replace(self, source=source, before="", shown="", stable=0, latest="")
         state = replace(self, source=source)
         for part, translation in zip(parts, translations, strict=True):
             if not state.shown and state.finished:

@@ -106,7 +106,8 @@ class LiveSession:
         async with self._updating:
             latest, state = self._latest, self._state
             if sequence == latest.sequence and sequence:
-                return latest
+                async with access.admitted(caller, 0):
+                    return latest
             if sequence not in (None, latest.sequence + 1):
                 raise InvalidInput(f"sequence is {sequence}: give {latest.sequence + 1}")
             if text is not None and append is not None:

@@ -17,6 +17,7 @@ let session = null; // id, with the languages that it was created for
 let waiting = null; // the newest change, while another one is sent
 let isSending = false;
 let recognition = null;
+let cleared = 0; // how often the text was cleared
 let timer;
 
 // Sends the newest text; texts in between are left out.
@@ -28,7 +29,9 @@ async function send(change) {
     while (waiting) {
       const next = waiting;
       waiting = null;
+      const before = cleared;
       const { translation, revisable } = await updated(next);
+      if (before !== cleared) continue;
       const stable = translation.slice(0, translation.length - revisable.length);
       shown.replaceChildren(stable, element("span", { className: "old" }, revisable));
       if (next.finish) announce(translation);
@@ -95,6 +98,8 @@ function showListening() {
 function clear() {
   recognition?.stop();
   clearTimeout(timer);
+  cleared += 1;
+  waiting = null;
   source.value = shown.textContent = "";
   forget();
 }

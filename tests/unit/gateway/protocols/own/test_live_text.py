@@ -89,6 +89,19 @@ def test_an_update_that_is_sent_again_has_the_same_answer(app: Application) -> N
         assert error == (400, "invalid_input", f"sequence is {sequence}: give 3")
 
 
+def test_an_update_that_is_sent_again_counts_as_a_request() -> None:
+    with Application(address="0.0.0.0") as app:
+        key = app.new_key(limits=Limits(requests_per_minute=3))
+        bearer = {"Authorization": f"Bearer {key}"}
+        answer = ask(app, "POST", "/live", LANGUAGES, **bearer)
+        path = f"/live/{answer.json['id']}"
+        statuses = [
+            ask(app, "POST", path, {"append": "One.", "sequence": 1}, **bearer).status
+            for _ in range(4)
+        ]
+        assert statuses[-1] == 429
+
+
 def test_an_update_that_fails_changes_nothing() -> None:
     works = False
 
