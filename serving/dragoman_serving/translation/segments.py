@@ -29,7 +29,10 @@ from dragoman_serving.request.glossary import Term
 _EMPTY = Reading("")
 _NO_LETTER = re.compile(r"[\W\d_]")
 _INNER_CAPITAL = re.compile(r"[^\W\d_][A-ZÀ-ÖØ-Þ]")
-_ESCAPES = r"(?:\\\\?[nrt])+(?![A-Za-z]++[{\[])"
+_ESCAPES = (
+    r"(?:\\\\?[nrt])++(?![A-Za-z]++[{\[])"
+    r"(?!(?:abla|ewline|eq|heta|ho|ight\w*|imes|m|o|oindent|ot|u|au|ext\w*)\b)"
+)
 """`\\n` and the like in texts of programs; not the beginning of a command of LaTeX."""
 _BREAKS = {
     has_tags: re.compile(rf"(?:(?<!\s)\s*)?(?:{pattern})\s*")
