@@ -292,8 +292,8 @@ class _Segmenter:
         can_move = around.is_translated and not parts_text
         if not (can_move and self._move(token, role, element, parts)):
             raw = self._raw(token.raw)
-            if name == "option" and "value" not in values and parts == [raw]:
-                self._option = raw
+            if name == "option" and "value" not in values:
+                self._option = raw  # a title stays in the source's language
             else:
                 self._border(parts)
             if name not in html_profile.VOID and not (token.is_void and around.is_skipped):

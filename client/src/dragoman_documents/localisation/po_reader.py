@@ -14,7 +14,13 @@ from dragoman_options.markup import PlacedCodes
 
 from dragoman_documents.core.encodings import codec_name
 from dragoman_documents.core.mnemonics import with_mnemonic, without_mnemonic
-from dragoman_documents.core.segments import Raw, Segment, Spelling, segments
+from dragoman_documents.core.segments import (
+    MOST_TEXT_CHARACTERS,
+    Raw,
+    Segment,
+    Spelling,
+    segments,
+)
 from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
 from dragoman_documents.localisation.plural_forms import plural_forms
 from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
@@ -129,7 +135,8 @@ class PoReader(TextReader):
             self._plurals = int(number[1])
         texts = self._texts(message, plural)
         has_letters = all(any(map(str.isalpha, text)) for text, _ in texts)
-        if not (message and has_letters and translations) or any(translations):
+        is_long = any(len(text) > MOST_TEXT_CHARACTERS for text, _ in texts)  # would be divided
+        if not (message and has_letters and translations) or is_long or any(translations):
             is_done = message and has_letters and any(translations)
             written = text[begin:end]
             if not message:  # the header of a template
