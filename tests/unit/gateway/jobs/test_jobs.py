@@ -447,7 +447,7 @@ async def test_refused_lines_stay_unchanged() -> None:
             "^the document is not valid XML: line 2, column 6: mismatched tag$",
         ),
         (b"<a>", {"name": "a.xliff"}, InvalidInput, "not valid XLIFF: line 1, column 4"),
-        (b"const a: number = 1;", {"name": "a.ts"}, InvalidInput, "not valid XML: line 1"),
+        (b"const a: number = 1;", {"name": "a.svg"}, InvalidInput, "not valid XML: line 1"),
         (b"\xff<a/>", {"name": "a.svg"}, InvalidInput, "not valid XML"),
         (
             b"<!DOCTYPE a [<!ENTITY b SYSTEM '/etc/passwd'>]><a>&b;</a>",
