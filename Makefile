@@ -73,7 +73,7 @@ coverage: $(DEV)/.done  ## Print which lines and branches of the product no test
 containers: $(DEV)/.done  ## Build the images; run Compose and the chart's pods with podman; as root, needs apt
 	$(DEV)/bin/pytest -m containers tests/containers $(ARGS)
 
-campaign: $(DEV)/.done  ## Run the whole campaign (40 minutes); ARGS="--seed 2 --json FILE http faults"
+campaign: $(DEV)/.done  ## Run the whole campaign (50 minutes); ARGS="--seed 2 --json FILE http faults"
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
 # With GPU_PYTHON=python3, that interpreter is used as it is: without a package index.
