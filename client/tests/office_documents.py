@@ -34,12 +34,15 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 def archive(
     members: Mapping[str, str | bytes], *, stored: str = "mimetype", level: int | None = None
 ) -> bytes:
-    """A ZIP archive with members, one of them not compressed."""
+    """A ZIP archive with members of 1980, one of them not compressed.
+
+    With the time of their making, tests with an archive as parameter would change their ids.
+    """
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as written:
+    with zipfile.ZipFile(file, "w") as written:
         for name, content in members.items():
-            method = zipfile.ZIP_STORED if name == stored else None
-            written.writestr(name, content, method)
+            method = zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED
+            written.writestr(zipfile.ZipInfo(name), content, method, level)
     return file.getvalue()
 
 

@@ -161,7 +161,7 @@ def test_a_bundle_is_published(installed: Installed) -> None:
 @pytest.mark.parametrize(
     ("words", "module", "extra"),
     [
-        (("load-test", "--url", "URL", "--windows", "1"), "hdrh", "load-test"),
+        (("load-test", "--url", "URL", "--windows", "1"), "dragoman_load_test", "load-test"),
         (("train", "--text", "a", "b", "--out", "run"), "torch", "train"),
     ],
 )
