@@ -5,7 +5,6 @@ import { readFileSync } from "node:fs";
 const KINDS = {
   "keda.sh/v1alpha1/ScaledObject": "keda/keda.sh/v1alpha1/ScaledObject.js",
   "gateway.networking.k8s.io/v1/HTTPRoute": "gateway-api/gateway.networking.k8s.io/v1/HTTPRoute.js",
-  "gateway.networking.k8s.io/v1/GRPCRoute": "gateway-api/gateway.networking.k8s.io/v1/GRPCRoute.js",
   "monitoring.coreos.com/v1/ServiceMonitor": "prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor.js",
   "monitoring.coreos.com/v1/PodMonitor": "prometheus-operator/monitoring.coreos.com/v1/PodMonitor.js",
   "monitoring.coreos.com/v1/PrometheusRule": "prometheus-operator/monitoring.coreos.com/v1/PrometheusRule.js",

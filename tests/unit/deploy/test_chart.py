@@ -152,7 +152,7 @@ def custom_faults(resources: list[dict[str, Any]]) -> list[str]:
 def test_operators_accept_their_objects() -> None:
     resources = [resource for resource in different().values() if is_other(resource)]
     assert {resource["kind"] for resource in resources} == {
-        *("ScaledObject", "HTTPRoute", "GRPCRoute"),
+        *("ScaledObject", "HTTPRoute"),
         *("ServiceMonitor", "PodMonitor", "PrometheusRule"),
     }
     assert custom_faults(resources) == []
