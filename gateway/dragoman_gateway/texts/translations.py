@@ -153,7 +153,8 @@ class Translations:
         Raises:
             GatewayError: the request failed.
         """
-        check_number(texts, options.get("num_return_sequences", 1))
+        each = options.get("num_return_sequences")
+        check_number(texts, each if type(each) is int else 1)  # wrong values are refused later
         async with self._access.admitted(caller, sum(map(len, texts))):
             return await self.translate_admitted(caller, texts, options, store=store)
 
