@@ -472,8 +472,8 @@ def test_a_spreadsheet_keeps_what_its_formulas_quote() -> None:
 
 def test_books() -> None:
     assert texts(BOOK, "epub") == ["Chapter", "A red car.", "Book", "Part"]
-    found = segments(BOOK, "epub", source_language="fr")
-    assert [segment.text for segment in found] == ["Chapter", "A red car.", "Book", "Part"]
+    in_french = segments(BOOK, "epub", source_language="fr")
+    assert [segment.text for segment in in_french] == ["Chapter", "A red car.", "Book", "Part"]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ import grpc
 from dragoman_options.refusal import Refusal
 from google.protobuf.message import DecodeError
 
-from dragoman_gateway.access.record import RequestRecord, begin_record, current_record
+from dragoman_gateway.access.record import RequestRecord, begin_record
 from dragoman_gateway.access.shares import Budget, client_of
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import (
     DeadlineExceeded,
-    Forbidden,
     GatewayError,
     InvalidInput,
     SlowUpload,
@@ -26,7 +25,7 @@ from dragoman_gateway.core.errors import (
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
 from dragoman_gateway.web.endpoints import counted
-from dragoman_gateway.web.forwarding import FORWARDED, Forwarding
+from dragoman_gateway.web.forwarding import FORWARDED, Forwarding, open_behind_proxy
 from dragoman_gateway.web.middleware.request_spans import RequestSpans
 
 _LOG = logging.getLogger(__name__)
@@ -146,8 +145,6 @@ class Calls:
 
         async def respond(message: bytes, context: Any, caller: Caller, status: int) -> int:
             request = parsed(request_type, message)
-            if (record := current_record()) is not None:
-                record.is_admitted = False
             try:
                 async with aclosing(answer(request, caller)) as responses:
                     async for response in responses:
@@ -171,6 +168,7 @@ class Calls:
                             if message is None:
                                 break
                             caller = await self._caller(context)  # its key may have been revoked
+                            record.is_admitted = False
                             status = await respond(message, context, caller, status)
                 record.status = status
 
@@ -309,10 +307,7 @@ class Calls:
         metadata = metadata_of(context)
         is_forwarded = any(name.encode() in FORWARDED for name in metadata)
         if is_forwarded and await self._gateway.access.is_open():
-            raise Forbidden(
-                "a proxy forwards to this gateway, which is open to everybody: create a key with "
-                "dragoman keys add, or name the proxy with --trusted-proxies"
-            )
+            raise open_behind_proxy()
         scheme, _, token = metadata.get("authorization", "").partition(" ")
         secret = token.strip() or None if scheme.lower() == "bearer" else None
         address = self.address(context)

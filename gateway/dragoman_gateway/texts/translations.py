@@ -153,8 +153,7 @@ class Translations:
         Raises:
             GatewayError: the request failed.
         """
-        each = options.get("num_return_sequences")
-        check_number(texts, each if type(each) is int else 1)  # wrong values are refused later
+        _check_number(texts, options)
         async with self._access.admitted(caller, sum(map(len, texts))):
             return await self.translate_admitted(caller, texts, options, store=store)
 
@@ -167,7 +166,7 @@ class Translations:
         store: bool = True,
     ) -> list[Translation]:
         """`translate` for a caller that was admitted before."""
-        check_number(texts)
+        _check_number(texts, options)
         if not texts:
             return []
         return await self._in_time(self._with_memory(caller, texts, options, store))
@@ -594,3 +593,9 @@ def finished(translation: Translation, direction: Direction, wants_bundle: bool)
         detected_language=detected.language or None if detected else None,
         detected_probability=detected.probability if detected else None,
     )
+
+
+def _check_number(texts: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse too many texts, or translations of them."""
+    each = options.get("num_return_sequences")
+    check_number(texts, each if type(each) is int else 1)  # other values are refused later

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from starlette.types import Scope
 
 from dragoman.kernel.errors import UsageError
+from dragoman_gateway.core.errors import Forbidden
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 FORWARDED = frozenset(
@@ -23,6 +24,19 @@ FORWARDED = frozenset(
 _MOST_HOPS = 20
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 _HOST = re.compile(rb"[A-Za-z0-9._-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
+
+
+def flags_of(setting: str) -> str:
+    """Returns the flags of a setting of the gateway."""
+    return f"--gateway-{setting} of dragoman serve, or --{setting} of dragoman gateway"
+
+
+def open_behind_proxy() -> Forbidden:
+    """Returns the refusal of a request that an unknown proxy forwards to an open gateway."""
+    return Forbidden(
+        "a proxy forwards to this gateway, which is open to everybody: create a key with "
+        f"dragoman keys add, or name the proxy with {flags_of('trusted-proxies')}"
+    )
 
 
 class Networks:

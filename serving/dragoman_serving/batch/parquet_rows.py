@@ -80,9 +80,7 @@ class ParquetRowFormat:
         rows, gathered, waiting = 0, [], 0
         with parquet.ParquetWriter(file, schema) as writer:
             for part in parts:
-                table = (
-                    parquet.ParquetFile(io.BytesIO(part)).read(use_threads=_THREADS).cast(schema)
-                )
+                table = _opened(io.BytesIO(part), "a part").read(use_threads=_THREADS).cast(schema)
                 gathered.append(table)
                 rows, waiting = rows + table.num_rows, waiting + table.num_rows
                 if waiting >= _GROUP_ROWS:

@@ -78,7 +78,7 @@ function listen() {
   Object.assign(recognition, { continuous: true, interimResults: true, lang: languages().source_language });
   recognition.onresult = ({ results }) => {
     const all = [...results];
-    source.value = before + all.map((one) => one[0].transcript.trim()).join("\n");
+    source.value = before + all.map(([best]) => best.transcript.trim()).join("\n");
     send({ text: source.value, finish: all.at(-1).isFinal });
   };
   recognition.onerror = ({ error }) => error !== "no-speech" && failed(new Error(say("live_failed", { error })));

@@ -80,11 +80,11 @@ async function upload(file) {
   const { source, target } = languages();
   if (!source) return failed({ message: say("save_language") });
   const direction = { source_language: source, target_language: target };
-  const sameDirection = (one) => one.source_language === source && one.target_language === target;
+  const fits = (memory) => memory.source_language === source && memory.target_language === target;
   const form = new FormData();
   form.append("file", file, file.name);
   try {
-    const known = memories.find((one) => one.name === file.name && sameDirection(one));
+    const known = memories.find((memory) => memory.name === file.name && fits(memory));
     const { id } = known ?? (await ask("memories", { body: { name: file.name, ...direction } }));
     try {
       await ask(`memories/${id}/import`, { form });

@@ -74,12 +74,8 @@ class BoundedConnection(HttpToolsProtocol):
                 connection, and for the rest of a request that was refused early.
         """
         super().__init__(config, server_state, app_state, _loop)
-        self._refusal, self._has_socket, self._most, self._head_s = (
-            refusal,
-            has_socket,
-            most,
-            head_s,
-        )
+        self._refusal, self._has_socket = refusal, has_socket
+        self._most, self._head_s = most, head_s
         self._shares, self._is_proxy = shares, is_proxy
         self._counted_client: str | None = None
         self._begin = b""

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from dragoman.kernel.errors import UsageError
 from dragoman_gateway.core.errors import Forbidden, GatewayError
 from dragoman_gateway.core.settings import GatewaySettings
-from dragoman_gateway.web.forwarding import FORWARDED
+from dragoman_gateway.web.forwarding import FORWARDED, flags_of, open_behind_proxy
 
 ANY = "*"
 _EXTENSION = re.compile(rb"(?:chrome|moz|safari-web|safari)-extension://")
@@ -90,18 +90,15 @@ class Origins:
         if (needs_no_key or self._is_checked) and not self._is_ours(host):
             return Forbidden(
                 f"this gateway is not called {host[:100].decode('latin-1')!r}: use its address or "
-                f"localhost; the operator allows other names with {_flags('allowed-hosts')}"
+                f"localhost; the operator allows other names with {flags_of('allowed-hosts')}"
             )
         if is_open and not FORWARDED.isdisjoint(headers):
-            return Forbidden(
-                "a proxy forwards to this gateway, which is open to everybody: create a key with "
-                f"dragoman keys add, or name the proxy with {_flags('trusted-proxies')}"
-            )
+            return open_behind_proxy()
         may_be_link = method in _NAVIGATIONS and not has_query
         if needs_no_key and self._is_of_another_page(may_be_link, headers, host):
             return Forbidden(
                 "a web page of another origin may not call this gateway: the operator allows its "
-                f"origin with {_flags('allowed-origins')}"
+                f"origin with {flags_of('allowed-origins')}"
             )
         return None
 
@@ -143,11 +140,6 @@ _READABLE_BY_ALL = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"*"),
 ]
-
-
-def _flags(name: str) -> str:
-    """Returns the flags of a setting of the gateway."""
-    return f"--gateway-{name} of dragoman serve, or --{name} of dragoman gateway"
 
 
 def _origin(written: str) -> bytes:

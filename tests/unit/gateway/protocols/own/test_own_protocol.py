@@ -535,8 +535,8 @@ def test_translation_memories_are_stored_and_used(app: Application) -> None:
 
 def test_texts_with_and_without_elements_are_the_context_of_each_other(app: Application) -> None:
     """A text that occurs twice has the translation that it has beside the same text."""
-    one, other = "An <hi>old</hi> file", "A <hi>new</hi> file"
-    segments = ((one, one), ("Open", "Auf"), (other, other), ("Open", "Offen"))
+    old, other = "An <hi>old</hi> file", "A <hi>new</hi> file"
+    segments = ((old, old), ("Open", "Auf"), (other, other), ("Open", "Offen"))
     units = "".join(
         f'<tu><tuv xml:lang="en"><seg>{source}</seg></tuv><tuv xml:lang="de"><seg>{target}</seg>'
         "</tuv></tu>"
@@ -546,10 +546,10 @@ def test_texts_with_and_without_elements_are_the_context_of_each_other(app: Appl
     body = {"name": "mine", "source_language": "en", "target_language": "de"}
     memory = ask(app, "POST", "/memories", body).json["id"]
     app.call("POST", f"{BASE}/memories/{memory}/import", *multipart(("file", content, "a.tmx")))
-    text = f"<p>{other}</p><p>Open</p><p>{one}</p><p>Open</p>".replace("hi>", "b>")
+    text = f"<p>{other}</p><p>Open</p><p>{old}</p><p>Open</p>".replace("hi>", "b>")
     for languages in ({}, {"source_language": "auto", "target_language": "de"}):
-        asked = {"text": text, "format": "html", "memory_id": memory, **languages}
-        (translation,) = ask(app, "POST", "/translate", asked).json["translations"]
+        body = {"text": text, "format": "html", "memory_id": memory, **languages}
+        (translation,) = ask(app, "POST", "/translate", body).json["translations"]
         assert re.findall("<p>(\\w+)</p>", translation["text"]) == ["Offen", "Auf"]
 
 
