@@ -26,7 +26,7 @@ from lab.gpu.remote import FOLDER, RECIPES, STUDENT, TEACHER, recipe
 
 LIMIT_BYTES = 54 << 20
 SHIPPED = Path("model_repository/translate/1/bundle")
-GENERAL, MORE = RECIPES / "en-de-fr-general.toml", Path("lab/gpu/more-text.toml")
+GENERAL = RECIPES / "en-de-fr-general.toml"
 _ENCODED, _TOKENIZER = "encoded-text", "tokenizer.model"
 _ARCHITECTURE = 90
 """Compute capability 9.0: H100, H200."""
@@ -53,16 +53,15 @@ log = logging.getLogger("prepare")
 
 def clean(corpora: Path, eflomal: Path) -> None:
     """Clean the corpora, and link their words."""
-    linked, text, settings = (FOLDER / name for name in ("corpora", "text", "text.toml"))
+    linked, text = FOLDER / "corpora", FOLDER / "text"
     if text.exists():
         return
     linked.mkdir(exist_ok=True)
     for folder in corpora.iterdir():
         if folder.is_dir() and not (linked / folder.name).exists():
             (linked / folder.name).symlink_to(folder.resolve())
-    settings.write_text(GENERAL.read_text() + MORE.read_text())
     partial = FOLDER / "text.partial"
-    words: tuple[object, ...] = ("--config", settings, "--force", "--data-dir")
+    words: tuple[object, ...] = ("--config", GENERAL, "--force", "--data-dir")
     if not (partial / "cleaning.json").exists():
         _python("lab.quality.everyday_phrases", "--write", linked)
         _python("dragoman", "clean", *words, linked, "--out", partial)
