@@ -1,7 +1,8 @@
 """Twenty models with memory for five: random load, clients that die, versions that are replaced.
 
 Each response is compared with what the version that it names translates alone. Finally, requests
-for a model that stays loaded are timed, without and beside requests that make others load.
+for a model that stays loaded are timed: alone, beside requests for others that stay loaded too,
+and beside as many requests that make others load.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import tempfile
 import time
 import urllib.request
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -45,6 +46,9 @@ _CROWD = 16
 _ROUNDS = 2
 _MOST_RATIO = 1.5
 _PART_S = 5.0
+_LOADED = 2
+"""Number of other models that stay loaded beside the one whose requests are timed."""
+_INTERVAL_S = 0.1
 _REFUSED = "the previous version stays in use"
 
 
@@ -144,35 +148,45 @@ def _time_resident(
     models: Sequence[RandomModel],
     plan: Plan,
 ) -> None:
-    """Requests for one model at half of its capacity, without and beside constant loading."""
+    """Requests for one model at half of its capacity, alone and beside requests for others."""
     *others, resident = models
     text, *_ = texts(plan, 1)
     work = _OneModel(server.grpc_port, "light", _DEADLINE_S, plan.seed, resident.languages, text)
     directions = [model.languages for model in others]
-    loading = PairLoad(_grpc(server), directions, [text], _DEADLINE_S, max_tokens=1)
+    beside = {
+        kind: PairLoad(_grpc(server), pairs, [text], _DEADLINE_S, 1, _INTERVAL_S)
+        for kind, pairs in {
+            "beside loaded models": directions[:_LOADED],
+            "beside loading": directions[_LOADED:],
+        }.items()
+    }
     seconds = plan.of(20, 4)
     crowd = pool.submit(load.closed_loop, work, _CROWD, seconds / _ROUNDS).result()
     rate = _HALF * len(crowd) / (seconds / _ROUNDS)
     times: defaultdict[str, list[float]] = defaultdict(list)
-    loads, took_s = 0.0, 0.0
+    done: Counter[str] = Counter()
     for seed in range(_ROUNDS):
-        for kind in ("alone", "beside loading"):
-            before, begin_s = _total(server, "loads_total"), time.monotonic()
-            if kind != "alone":
-                beside = pool.submit(pair_traffic.closed_loop, loading, 1, float(seconds), seed)
+        for kind in ("alone", *beside):
+            before = _total(server, "loads_total")
+            others_loop = (
+                pool.submit(pair_traffic.closed_loop, beside[kind], 1, float(seconds), seed)
+                if kind in beside
+                else None
+            )
             loop = pool.submit(load.open_loop, work, rate, float(seconds)).result()
             outcome.requests += len(loop.records)
             outcome.lost += sum(not record.is_ok for record in loop.records)
             times[kind] += [record.took_s for record in loop.records if record.is_ok]
-            if kind != "alone":
-                outcome.lost += sum(bool(reply.fault) for reply in beside.result())
-                loads += _total(server, "loads_total") - before
-                took_s += time.monotonic() - begin_s
+            if others_loop is not None:
+                replies = others_loop.result()
+                outcome.lost += sum(bool(reply.fault) for reply in replies)
+                done[f"{kind}: requests"] += len(replies)
+                done[f"{kind}: loads"] += round(_total(server, "loads_total") - before)
     p99_s = {kind: percentile(of, 0.99) for kind, of in times.items()}
     outcome.figures["a resident model, requests/s"] = rate
     for kind, of in times.items():
         outcome.figures[kind] = {"p50, s": percentile(of, 0.5), "p99, s": p99_s[kind]}
-    outcome.figures["beside loading"]["loads/s"] = loads / took_s
+    outcome.figures["requests and loads"] = dict(done)
     ratio = p99_s["beside loading"] / p99_s["alone"]
     outcome.bounds.append(
         Bound("p99 beside constant loading over p99 alone", ratio, _MOST_RATIO, timed=True)

@@ -38,6 +38,7 @@ class PairLoad:
         texts: each request has one.
         max_tokens: of a translation.
         deadline_s: of a request.
+        interval_s: least time between two requests of a client.
     """
 
     url: str
@@ -45,6 +46,7 @@ class PairLoad:
     texts: Sequence[str]
     deadline_s: float
     max_tokens: int = MAX_TOKENS
+    interval_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,9 @@ async def _closed_loop(load: PairLoad, clients: int, seconds: float, seed: int) 
     async def client(number: int) -> None:
         chance = random.Random(f"{seed} {number}")
         async with AsyncTranslator(load.url, timeout_s=load.deadline_s, retries=0) as translator:
-            while time.monotonic() < end_s:
+            while (begin_s := time.monotonic()) < end_s:
                 replies.append(await _ask(translator, load, chance))
+                await asyncio.sleep(begin_s + load.interval_s - time.monotonic())
 
     await asyncio.gather(*map(client, range(clients)))
     return replies
