@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from dragoman_client import (
     AsyncTranslator,
-    InvalidRequest,
     SoftAlignment,
     WordAlignment,
 )
@@ -53,18 +52,6 @@ def test_token_scores_and_confidence_equal_the_engines(
         assert translation.score is None
 
 
-def test_greedy_search_is_scored_on_request(shipped: Served) -> None:
-    (plain,) = shipped.grpc.translate(TEXTS[:1], beam_width=1)
-    (translation,) = shipped.grpc.translate(TEXTS[:1], beam_width=1, return_scores=True)
-    (beam,) = shipped.grpc.translate(TEXTS[:1], beam_width=2, return_scores=True)
-    assert plain.score is None
-    assert translation.text == plain.text
-    assert translation.score is not None
-    assert beam.score is not None
-    # int8 and fp32 differ slightly.
-    assert translation.score <= beam.score + 0.1
-
-
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
     client: Client = getattr(shipped, protocol)
@@ -80,43 +67,6 @@ def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
     assert isinstance(tom.alignments, WordAlignment)
     assert (0, words.index("Tom")) in tom.alignments.links
     assert (5, words.index("Boston.")) in tom.alignments.links
-
-
-async def test_results_are_the_same_with_asyncio(shipped: Served) -> None:
-    options: Any = {"return_token_scores": True, "return_alignments": "soft"}
-    expected = shipped.grpc.translate(TEXTS, **options)
-
-    for url in (shipped.server.grpc_url, shipped.server.http_url):
-        async with AsyncTranslator(url) as translator:
-            assert await translator.translate(TEXTS, **options) == expected
-
-
-def test_generate_returns_the_requested_outputs(shipped: Served) -> None:
-    names = {"token_scores", "alignments", "confidences", "scores"}
-    _, plain = shipped.generate({"text_input": TEXTS[0]})
-    assert not names & set(plain)
-    _, answer = shipped.generate(
-        {"text_input": TEXTS[0], "return_confidence": True, "return_alignments": "hard"}
-    )
-    assert names & set(answer) == {"confidences", "alignments"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"return_alignments": "both"}, "return_alignments is 'both': give hard or soft"),
-        ({"return_scores": True, "split_sentences": True}, "return_scores: not with split_sent"),
-    ],
-)
-def test_invalid_options_are_refused_by_name(
-    shipped: Served, options: dict[str, Any], message: str
-) -> None:
-    status, answer = shipped.generate({"text_input": "a", **options})
-    assert status == 400
-    assert message in answer["error"]
-    for client in (shipped.grpc, shipped.http):
-        with pytest.raises((InvalidRequest, ValueError), match="return_"):
-            client.translate("a", **options)
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
@@ -152,41 +102,6 @@ async def test_given_translations_are_scored(shipped: Served, protocol: Protocol
     assert plain.score == pytest.approx(sum(plain.token_scores.log_probs), rel=1e-3)
     async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
         assert await translator.score("Gute Nacht.", "Good night.", target_language="en") == good
-
-
-@pytest.mark.parametrize(
-    ("texts", "targets", "options", "message"),
-    [
-        (["a", "b"], ["a", " "], {}, "target 1 is empty, but its text is not"),
-        (["a", ""], ["a", "b"], {}, "text 1 is empty, but its target is not"),
-        (["a"], ["a " * 500], {}, "target 0 has 500 tokens, more than 319: shorten it"),
-        (["a"], ["a"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
-    ],
-)
-def test_pairs_that_cannot_be_scored_are_named(
-    shipped: Served, texts: list[str], targets: list[str], options: dict[str, Any], message: str
-) -> None:
-    for client in (shipped.grpc, shipped.http):
-        with pytest.raises(InvalidRequest, match=message):
-            client.score(texts, targets, **options)
-    body = {"text_input": texts, "target_input": targets, **options}
-    status, answer = shipped.generate(body, model="score")
-    assert (status, message in answer["error"]) == (400, True)
-
-
-def test_scores_can_be_requested_without_a_client(shipped: Served) -> None:
-    request = {"text_input": ["Good night."] * 2, "target_input": ["Gute Nacht.", "Nein."]}
-    status, answer = shipped.generate(request, model="score")
-    assert status == 200
-    assert answer["scores"][1] < answer["scores"][0] < 0
-    assert len(answer["confidences"]) == 2
-    assert not {"token_scores", "alignments"} & set(answer)
-    status, refused = shipped.generate({**request, "target_input": ["Ja."]}, model="score")
-    assert status == 400
-    assert "text_input has 2 texts and target_input 1" in refused["error"]
-    status, refused = shipped.generate({**request, "beam_width": 2}, model="score")
-    assert status == 400
-    assert "beam_width: not supported by the model score" in refused["error"]
 
 
 def test_the_command_shows_the_assessments(shipped: Served, cli: CommandLine) -> None:

@@ -62,13 +62,6 @@ def test_translations_can_include_attention(shipped: Served, protocol: str) -> N
         client.translate([TEXT] * 100, return_attention=True)
 
 
-def test_a_stream_refuses_attention_by_name(shipped: Served) -> None:
-    with pytest.raises(ValueError, match="return_attention: not supported in a stream"):
-        list(shipped.grpc.translate_stream(TEXT, return_attention=True))
-    (event,) = shipped.events(text_input=TEXT, return_attention=True)
-    assert "return_attention: not supported in a stream" in event["error"]
-
-
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_attention_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Path) -> None:
     url = shipped.server.grpc_url if protocol == "grpc" else shipped.server.http_url

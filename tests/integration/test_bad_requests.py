@@ -61,18 +61,6 @@ def test_missing_texts_are_named(shipped: Served) -> None:
     assert (status, answer["error"]) == (400, 'text_input is missing {"kind":"invalid"}')
 
 
-def test_the_failing_text_is_named_by_its_index(shipped: Served) -> None:
-    for client in clients(shipped):
-        with pytest.raises(InvalidRequest, match=r"text 2 has \d+ tokens"):
-            client.translate(["a", "b", LONG, "c"], split_sentences=False)
-
-
-def test_long_texts_pass_when_split(shipped: Served) -> None:
-    for client in clients(shipped):
-        translation = client.translate("I'm hungry. " * 150, split_sentences=True)
-        assert translation.text.split(". ")[0] == "Ich habe Hunger"
-
-
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
@@ -104,12 +92,6 @@ def test_no_request_at_all_gets_an_error(shipped: Served, body: bytes) -> None:
     status, answer = shipped.generate(body)
     assert status in (400, 500)
     assert answer["error"]
-
-
-def test_an_unknown_option_is_refused_by_name(shipped: Served) -> None:
-    status, answer = shipped.generate({"text_input": "a", "beam_witdh": 4})
-    assert status == 400
-    assert "unknown option 'beam_witdh'" in answer["error"]
 
 
 @pytest.mark.parametrize(

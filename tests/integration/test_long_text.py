@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dragoman_client import Document, InvalidRequest, Translator
+from dragoman_client import Document, Translator
 
 from tests.servers import WAIT_S, Served
 
@@ -94,39 +94,6 @@ def test_shorter_parts_on_request(shipped: Served) -> None:
         # As a whole, the model omits most of it.
         translation = translator.translate(LONG, split_sentences=True, max_sentence_tokens=16)
         assert translation.text.lower().count("kaffee") == 100
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        (
-            LONG,
-            {"split_sentences": False},
-            "tokens, more than 254: shorten it, or set split_sentences",
-        ),
-        ("x" * 100_001, {}, "more than 100000: send it in parts, as `dragoman translate --format"),
-        (
-            "a",
-            {"max_sentence_tokens": 30, "prefix": "b"},
-            "max_sentence_tokens: only with split_sentences",
-        ),
-        (
-            "a",
-            {"max_sentence_tokens": 255, "split_sentences": True},
-            "max_sentence_tokens is 255: give 8 to 254",
-        ),
-    ],
-)
-def test_refusals_name_the_fix(
-    shipped: Served, text: str, options: dict[str, object], message: str
-) -> None:
-    for translator in (shipped.grpc, shipped.http):
-        with pytest.raises((InvalidRequest, ValueError)) as caught:
-            translator.translate(text, **options)  # type: ignore[call-overload]
-        assert message in str(caught.value)
-        with pytest.raises((InvalidRequest, ValueError)) as caught:
-            list(translator.translate_stream(text, **options))  # type: ignore[arg-type]
-        assert message in str(caught.value)
 
 
 def test_a_book_keeps_its_layout(shipped: Served, tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Any
 
 import pytest
-from dragoman_client import AsyncTranslator, InvalidRequest, Translation
+from dragoman_client import InvalidRequest, Translation
 from dragoman_options.markup import Code, Markup
 
 from tests.servers import Served
@@ -33,43 +31,6 @@ def test_codes_are_placed_over_both_protocols(shipped: Served) -> None:
         assert translation.codes.codes[2] == (19, 19)
         assert translation.codes.uncertain == 0
         assert plain.codes is None
-
-
-def test_each_text_has_its_own_markup(shipped: Served) -> None:
-    texts = ["I like red cars.", "Good morning.", "", "I like red cars."]
-    markup = [Markup((Code(7, 15),)), None, Markup((Code(0, 0),)), Markup((Code(0, 16),))]
-    translations = shipped.grpc.translate(texts, target_language="de", markup=markup)
-    assert [marked(translation) for translation in translations] == [
-        ["rote Autos"],
-        [],
-        [""],
-        ["Ich mag rote Autos."],
-    ]
-    alone = [
-        shipped.grpc.translate(text, target_language="de", markup=marks or Markup())
-        for text, marks in zip(texts, markup, strict=True)
-    ]
-    assert [translation.codes for translation in translations] == [
-        translation.codes for translation in alone
-    ]
-    assert [translation.text for translation in translations] == [
-        translation.text for translation in alone
-    ]
-
-
-async def test_neighbours_change_nothing(shipped: Served) -> None:
-    async with AsyncTranslator(shipped.server.grpc_url) as translator:
-        translations = await asyncio.gather(
-            *(
-                translator.translate(
-                    f"{TEXT} {number}", target_language="de", markup=LINK, beam_width=width
-                )
-                for number in range(24)
-                for width in (1, 4)
-            )
-        )
-    for translation in translations:
-        assert marked(translation)[:2] == ["rote Autos", "rote"]
 
 
 def test_kept_words_are_repeated(shipped: Served) -> None:
@@ -117,27 +78,6 @@ def test_with_other_outputs(shipped: Served) -> None:
     assert "Schalter" in translation.text
     assert translation.token_scores is not None
     assert translation.alignments is not None
-
-
-@pytest.mark.parametrize(
-    ("markup", "message"),
-    [
-        ("no", "markup of text 0: not valid JSON"),
-        ("[]", "markup of text 0: []: give "),
-        ('{"codes": [[0, 99]]}', "markup of text 0: code 0 is 0 to 99: give a part of 0 to 34"),
-        ('{"codes": [[0, 5], [3, 8]]}', "markup of text 0: code 1 begins at 3, before 5"),
-        ('{"codes": [[0, 5, 1]]}', "markup of text 0: code 0 has the parent 1"),
-        ('{"keep": [[3, 3]]}', "markup of text 0: keep 0 is 3 to 3"),
-        (["{}", "{}"], "markup has 2 values for 1 texts: give one for each"),
-    ],
-)
-def test_invalid_markup_is_refused_in_one_line(shipped: Served, markup: Any, message: str) -> None:
-    body = {"text_input": TEXT, "target_language": "de", "markup": markup}
-    status, answer = shipped.generate(body)
-    assert status == 400
-    assert message in answer["error"]
-    assert "\n" not in answer["error"]
-    assert shipped.events(**body)[-1]["error"].startswith("INVALID_ARGUMENT: ")
 
 
 def test_options_that_markup_excludes(shipped: Served) -> None:

@@ -8,15 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
-from dragoman_client import InvalidRequest, Translation
+from dragoman_client import Translation
 from dragoman_client import Translator as Client
-from dragoman_client.core.tensors import option_tensors, text_tensor
-from dragoman_client.transports.grpc_wire import infer_request
-from dragoman_options.table import OPTIONS as TABLE
 from dragoman_serving.translation.translator import Translator
-from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.conftest import CommandLine
 from tests.integration.test_served_translations import BUNDLE
@@ -99,60 +94,6 @@ def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
         with ThreadPoolExecutor(len(OPTIONS)) as pool:
             together = pool.map(lambda options: shipped.grpc.translate(TEXTS, **options), OPTIONS)
             assert list(map(texts_of, together)) == alone
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": 0.0}, "temperature is 0.0: give 0.001 to 100"),
-        ({"top_p": 2.0}, "top_p is 2.0: give more than 0 to 1"),
-        ({"suppress": ["  "]}, "suppress has an empty word"),
-        ({"glossary": {"a": " "}}, "glossary has an empty term"),
-        ({"seed": 1, "patience": 2.0}, "patience: not with seed"),
-        ({"prefix": ["x " * 400]}, "prefix of text 0 has"),
-        ({"return_alternatives": True}, "return_alternatives: only with num_return_sequences"),
-        ({"coverage_penalty": 11.0}, "coverage_penalty is 11.0: give 0 to 10"),
-        (
-            {"max_sentence_tokens": 20, "prefix": "a"},
-            "max_sentence_tokens: only with split_sentences",
-        ),
-    ],
-    ids=str,
-)
-def test_refusals_name_the_option(shipped: Served, options: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, InvalidRequest)) as caught:
-        shipped.http.translate(TEXTS, **options)
-    assert message in str(caught.value)
-    # The server refuses what no client has checked, with the same message.
-    written = {name: v[0] if len(v) == 1 else v for name, v in elements(options).items()}
-    status, answer = shipped.generate({"text_input": TEXTS, **written})
-    inputs = {"text_input": text_tensor(TEXTS), **option_tensors(options)}
-    with grpc.insecure_channel(shipped.server.grpc_url.removeprefix("grpc://")) as channel:
-        service = GRPCInferenceServiceStub(channel)
-        with pytest.raises(grpc.RpcError) as refused:
-            service.ModelInfer(infer_request("translate", inputs, 30.0))
-    for error in (answer["error"], refused.value.details()):
-        assert message in error
-        assert "\n" not in error
-    assert status == 400
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
-def elements(options: dict[str, Any]) -> dict[str, list[Any]]:
-    """The content of each option's tensor."""
-    lists = {name: [v] if isinstance(v, str) else v for name, v in options.items()}
-    return {
-        name: TABLE[name].elements(lists[name] if TABLE[name].is_list else value)
-        for name, value in options.items()
-    }
-
-
-@pytest.mark.parametrize("options", [{"coverage_penalty": 0.1}, {"num_return_sequences": 2}])
-def test_a_stream_has_one_translation(shipped: Served, options: dict[str, Any]) -> None:
-    for client in (shipped.grpc, shipped.http):
-        with pytest.raises((InvalidRequest, ValueError)):
-            list(client.translate_stream(TEXTS[0], **options))
-    assert last_of(shipped.grpc.translate_stream("I'm hungry.")) == "Ich habe Hunger."
 
 
 @pytest.mark.parametrize("name", ["grpc", "http"])

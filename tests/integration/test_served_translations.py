@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
@@ -149,29 +148,6 @@ def test_served_tokens_equal_the_engines(shipped: Served, width: int) -> None:
     for client in (shipped.grpc, shipped.http):
         translations = client.translate(texts, beam_width=width)
         assert [translation.text for translation in translations] == expected
-
-
-def test_concurrent_requests_get_their_own_answers(shipped: Served) -> None:
-    texts = sentences(40)
-    alone = [shipped.grpc.translate(text).text for text in texts]
-
-    def ask(index: int) -> str:
-        client = shipped.grpc if index % 2 else shipped.http
-        return client.translate(texts[index % len(texts)]).text
-
-    with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(ask, range(3 * len(texts))))
-    assert answers == alone * 3
-
-
-def test_many_texts_in_one_request_keep_their_order(shipped: Served) -> None:
-    texts = [f"I have {number} books." for number in range(2, 300)]
-    translations = shipped.http.translate(texts, beam_width=1)
-    few = [0, 97, 250]
-    assert [translations[i].text for i in few] == [
-        t.text for t in shipped.grpc.translate([texts[i] for i in few], beam_width=1)
-    ]
-    assert len(translations) == len(texts)
 
 
 def test_generate_answers_a_text_and_a_list(shipped: Served) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
-from dragoman_client import InvalidRequest, Translator
+from dragoman_client import InvalidRequest
 
 from tests.servers import Served, wait_for
 
@@ -76,6 +76,10 @@ def test_greedy_search_is_streamed_token_by_token(shipped: Served) -> None:
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
         ({"text_input": "a", "num_return_sequences": 2}, "num_return_sequences: not supported"),
         (
+            {"text_input": "a", "coverage_penalty": 0.1},
+            "coverage_penalty: not supported in a stream",
+        ),
+        (
             {"text_input": "a", "return_attention": True},
             "return_attention: not supported in a stream",
         ),
@@ -120,16 +124,6 @@ def test_grpc_streams_and_many_at_once(shipped: Served) -> None:
         streamed = list(pool.map(stream, range(16)))
     texts = [f"I have {number} apples. {TEXT}" for number in range(16)]
     assert streamed == [translation.text for translation in shipped.grpc.translate(texts)]
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_our_client_reads_it(shipped: Served, protocol: str) -> None:
-    translator: Translator = getattr(shipped, protocol)
-    parts = list(translator.translate_stream(TEXT, beam_width=1))
-    assert parts[-1] == translator.translate(TEXT, beam_width=1)
-    assert all(part.finish_reason == "" for part in parts[:-1])
-    with pytest.raises(InvalidRequest, match="beam_width is 99: give 1 to 8"):
-        list(translator.translate_stream(TEXT, beam_width=99))
 
 
 def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:

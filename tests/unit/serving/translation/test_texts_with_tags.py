@@ -12,6 +12,7 @@ from dragoman_serving.markup.placement import place
 from dragoman_serving.translation import marking
 from dragoman_serving.translation.translator import Translator
 
+from dragoman.kernel.errors import InvalidRequest
 from tests.conftest import REPOSITORY
 
 DIRECTION = {"source_language": "en", "target_language": "de"}
@@ -67,6 +68,23 @@ def test_tags_can_be_mixed_with_the_markup_of_other_texts(shipped: Translator) -
     assert first.codes is not None
     assert len(first.codes.codes) == 1
     assert second.text == f"<b>{first.text}</b>"
+
+
+@pytest.mark.parametrize(
+    ("markup", "message"),
+    [
+        ("no", "markup of text 0: not valid JSON"),
+        ("[]", "markup of text 0: []: give "),
+        ('{"codes": [[0, 99]]}', "markup of text 0: code 0 is 0 to 99: give a part of 0 to 12"),
+        ('{"codes": [[0, 5], [3, 8]]}', "markup of text 0: code 1 begins at 3, before 5"),
+        ('{"codes": [[0, 5, 1]]}', "markup of text 0: code 0 has the parent 1"),
+        ('{"keep": [[3, 3]]}', "markup of text 0: keep 0 is 3 to 3"),
+        (["{}", "{}"], "markup has 2 values for 1 texts: give one for each"),
+    ],
+)
+def test_invalid_markup_is_refused(shipped: Translator, markup: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{re.escape(message)}[^\n]*$"):
+        shipped.translate(["I am hungry."], DIRECTION | {"markup": markup})
 
 
 @pytest.mark.parametrize("text", ["<b></b>", "<html>", "<br/> <br/>", "<p>\n</p>\n"])
