@@ -18,7 +18,7 @@ from dragoman.kernel.texts.sentences import split_sentences
 from tests.gateways import RunningGateway, StartGateway
 from tests.integration.gateway.test_keys_served import keys, wait_for_status
 from tests.integration.test_served_translations import BUNDLE
-from tests.servers import WAIT_S, Served
+from tests.servers import WAIT_S
 from tests.unit.gateway.protocols.chat import prompts
 
 ENGLISH, GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
@@ -149,29 +149,6 @@ def test_keys_and_limits_are_the_clients_errors(
         gateway.stop()
     (listed,) = keys(tmp_path, "list")["keys"]
     assert listed["used"] == {"characters": 2 * size, "requests": 2}
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_leaves_stops_the_decoder(
-    gateway: RunningGateway, shipped: Served, stream: bool
-) -> None:
-    messages: Any = prompts.user(" ".join(shipped.long_work()))
-
-    async def read(client: AsyncOpenAI) -> None:
-        create = client.chat.completions.create
-        answer: Any = await create(model="en-de", messages=messages, stream=stream)
-        if stream:
-            async for _ in answer:
-                pass
-
-    loop = asyncio.get_running_loop()
-    url = f"{gateway.url}/v1"
-    async with AsyncOpenAI(base_url=url, api_key="any", max_retries=0) as client:
-        await asyncio.to_thread(
-            shipped.cancel,
-            lambda: asyncio.run_coroutine_threadsafe(read(client), loop),
-            lambda reading: reading.cancel(),
-        )
 
 
 def test_requests_of_programs(client: OpenAI) -> None:

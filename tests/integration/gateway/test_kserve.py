@@ -6,7 +6,7 @@ import asyncio
 import json
 import queue
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,12 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_grpc_aio
 import tritonclient.http as triton_http
 import tritonclient.http.aio as triton_http_aio
-from dragoman_client import Translator
 from dragoman_client.core.tensors import TYPES, option_tensors, text_tensor
 from dragoman_options.table import OPTIONS
 from tritonclient.utils import InferenceServerException
 
 from tests.gateways import RunningGateway, StartGateway
-from tests.integration.gateway.test_operations import metric
-from tests.servers import WAIT_S, Served, wait_for
+from tests.servers import WAIT_S, Served
 
 TEXTS = ["I have two books.", "The weather is nice, and Anna reads <b>a book</b>."]
 CASES: list[dict[str, Any]] = [
@@ -138,23 +136,6 @@ def test_a_stream_is_that_of_triton(kserve: RunningGateway, shipped: Served) -> 
     assert [deltas] == expected["text_output"][2]
 
 
-async def test_a_stream_over_asyncio(kserve: RunningGateway) -> None:
-    arrays = tensors(TEXTS[:1], source_language="en", target_language="de")
-    flat = {name: array[0] for name, array in arrays.items()}
-
-    async def requests() -> AsyncIterator[dict[str, Any]]:
-        inputs = inputs_of(triton_grpc_aio, flat)
-        yield {"model_name": "translate_stream", "inputs": inputs}
-
-    async with triton_grpc_aio.InferenceServerClient(kserve.kserve) as client:
-        parts = [
-            outputs_of(result)
-            async for result, error in client.stream_infer(requests())
-            if error is None
-        ]
-    assert parts[-1]["text_output"][2] == ["Ich habe zwei Bücher."]
-
-
 def test_metadata_is_that_of_triton(kserve: RunningGateway, shipped: Served) -> None:
     with (
         triton_http.InferenceServerClient(f"127.0.0.1:{kserve.port}") as ours,
@@ -170,56 +151,15 @@ def test_metadata_is_that_of_triton(kserve: RunningGateway, shipped: Served) -> 
             ours.get_model_repository_index()
 
 
-def test_our_client_over_grpc(kserve: RunningGateway, shipped: Served) -> None:
-    with Translator(f"grpc://{kserve.kserve}", timeout_s=WAIT_S) as client:
-        options: Any = {"target_language": "de", "source_language": "en"}
-        assert client.translate(TEXTS, **options) == shipped.grpc.translate(TEXTS, **options)
-        *_, last = client.translate_stream(TEXTS[0], **options)
-        assert last.text == "Ich habe zwei Bücher."
-        assert client.info().pairs == shipped.grpc.info().pairs
-
-
-@pytest.mark.parametrize("model", ["translate", "translate_stream"])
-def test_a_cancelled_call_ends_in_the_engine(
-    kserve: RunningGateway, shipped: Served, model: str
-) -> None:
-    texts = shipped.long_work()
-    arrays = tensors(texts, source_language="en", target_language="de")
-    if model == "translate_stream":
-        arrays = tensors([" ".join(texts)], source_language="en", target_language="de")
+def test_a_cancelled_stream_ends_in_the_engine(kserve: RunningGateway, shipped: Served) -> None:
+    arrays = tensors([" ".join(shipped.long_work())], source_language="en", target_language="de")
+    inputs = inputs_of(triton_grpc, {name: array[0] for name, array in arrays.items()})
     with triton_grpc.InferenceServerClient(kserve.kserve) as client:
-        if model == "translate":
-            inputs = inputs_of(triton_grpc, arrays)
-            shipped.cancel(
-                lambda: client.async_infer(model, inputs, callback=lambda **_: None),
-                lambda call: call.cancel(),
-            )
-            return
         client.start_stream(lambda **_: None)
-        inputs = inputs_of(triton_grpc, {name: array[0] for name, array in arrays.items()})
         shipped.cancel(
-            lambda: client.async_stream_infer(model, inputs),
+            lambda: client.async_stream_infer("translate_stream", inputs),
             lambda _: client.stop_stream(cancel_requests=True),
         )
-
-
-def test_calls_are_counted_and_logged(kserve: RunningGateway) -> None:
-    labels = '{endpoint="model_infer",protocol="kserve",status="2xx"}'
-    arrays = tensors(["Hello."], source_language="en", target_language="de")
-    ask(triton_grpc, kserve.kserve, "translate", arrays)
-    before = metric(kserve, f"requests_total{labels}")
-    ask(triton_grpc, kserve.kserve, "translate", arrays)
-    assert metric(kserve, f"requests_total{labels}") == before + 1
-    ask(triton_http, f"127.0.0.1:{kserve.port}", "translate", arrays)
-    wait_for(lambda: any("/v2/models/{model}/infer" in line for line in kserve.log))
-    assert not [line for line in kserve.log if "Hello" in line or "Traceback" in line]
-
-
-def test_a_port_in_use_is_named(kserve: RunningGateway, start_gateway: StartGateway) -> None:
-    port = kserve.kserve.rpartition(":")[2]
-    with pytest.raises(pytest.fail.Exception) as caught, start_gateway(kserve_port=port):
-        pass
-    assert f"--kserve-port {port}: Address already in use" in str(caught.value)
 
 
 def test_concurrent_calls(kserve: RunningGateway) -> None:

@@ -104,22 +104,6 @@ def test_an_unsupported_call_is_refused_by_name(
     assert details.startswith(table()["nvidia-riva-client"][call].removeprefix("refused: "))
 
 
-def test_stored_glossaries(riva: RunningGateway) -> None:
-    terms = {"source_language": "en", "target_language": "de", "entries": {"weather": "Klima"}}
-    body = {"name": "Terms", "dictionaries": [terms]}
-    stored = riva.post("/api/v1/glossaries", body).json["id"]
-
-    def text_with(glossary: str) -> str:
-        auth = Auth(uri=riva.riva, metadata_args=[["glossary-ids", glossary]])
-        client = NeuralMachineTranslationClient(auth)
-        (translation,) = client.translate(["The weather is nice."], "", "en", "de").translations
-        return str(translation.text)
-
-    assert "Klima" in text_with(stored)
-    unknown = grpc.StatusCode.NOT_FOUND, "there is no glossary 'none'"
-    assert status_of(lambda: text_with("none")) == unknown
-
-
 def test_languages(client: NeuralMachineTranslationClient, shipped: Served) -> None:
     pairs = client.get_config("").languages
     directions = {
@@ -155,21 +139,6 @@ def test_wrong_requests_are_named(client: NeuralMachineTranslationClient) -> Non
     code, _ = status_of(lambda: client.translate(["A. " * 50_000], "", "en", "de"))
     assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert client.translate(["Hello."], "", "en", "de").translations[0].text == "Hallo."
-
-
-def test_rubbish_and_unknown_calls_do_not_end_it(riva: RunningGateway) -> None:
-    with grpc.insecure_channel(riva.riva) as channel:
-        for path in (
-            "nvidia.riva.nmt.RivaTranslation/TranslateText",
-            "nvidia.riva.nmt.RivaTranslation/Nothing",
-            "grpc.health.v1.Health/Check",
-        ):
-            call = channel.unary_unary(f"/{path}")
-            assert status_of(lambda made=call: made(b"\xff\xff\xff"))[0] in (
-                grpc.StatusCode.INVALID_ARGUMENT,
-                grpc.StatusCode.UNIMPLEMENTED,
-            )
-    assert not [line for line in riva.log if "Traceback" in line]
 
 
 def test_a_cancelled_call_ends_in_the_engine(
