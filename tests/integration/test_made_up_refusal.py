@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -57,29 +57,24 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-def translate(translator: Translator) -> object:
-    return translator.translate(TEXTS, target_language="de")
+def check_client(url: str) -> None:
+    with Translator(url) as translator:
+        for ask, refusal in (
+            (lambda: translator.translate(TEXTS, target_language="de"), LOUD),
+            (lambda: translator.score(TEXTS, ["Guten Morgen.", "Laut.", "Gute Nacht."]), LOUD),
+            (
+                lambda: list(translator.translate_stream("loud", target_language="de")),
+                LOUD.moved(0),
+            ),
+        ):
+            with pytest.raises(InvalidRequest) as caught:
+                ask()
+            assert Refusal.of(caught.value) == refusal
 
 
-def score(translator: Translator) -> object:
-    return translator.score(TEXTS, ["Guten Morgen.", "Laut.", "Gute Nacht."])
-
-
-@pytest.mark.parametrize("ask", [translate, score], ids=lambda ask: ask.__name__)
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_the_clients_of_triton_have_its_fields(
-    served: Served, ask: Callable[[Translator], object], protocol: str
-) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        ask(getattr(served, protocol))
-    assert Refusal.of(caught.value) == LOUD
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_a_stream_has_its_fields(served: Served, protocol: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        list(getattr(served, protocol).translate_stream("loud", target_language="de"))
-    assert Refusal.of(caught.value) == LOUD.moved(0)
+@pytest.mark.parametrize("door", ["http_url", "grpc_url", "engine_url"])
+def test_the_client_has_its_fields(served: Served, door: str) -> None:
+    check_client(str(getattr(served.server, door)))
 
 
 def test_other_clients_read_them_at_the_end_of_the_message(served: Served) -> None:
@@ -112,19 +107,6 @@ def test_a_file_is_translated_without_it(served: Served, protocol: str, tmp_path
     assert not second
 
 
-@pytest.mark.parametrize("ask", [translate, score], ids=lambda ask: ask.__name__)
-def test_the_client_of_the_engines_socket_has_its_fields(
-    served: Served, ask: Callable[[Translator], object]
-) -> None:
-    with Translator(str(served.server.engine_url)) as translator:
-        with pytest.raises(InvalidRequest) as caught:
-            ask(translator)
-        with pytest.raises(InvalidRequest) as caught_in_stream:
-            list(translator.translate_stream("loud", target_language="de"))
-    assert Refusal.of(caught.value) == LOUD
-    assert Refusal.of(caught_in_stream.value) == LOUD.moved(0)
-
-
 def test_commands_name_the_row(
     served: Served,
     tmp_path: Path,
@@ -153,19 +135,8 @@ def gateway(served: Served, request: pytest.FixtureRequest) -> Iterator[RunningG
         yield running
 
 
-@pytest.mark.parametrize("ask", [translate, score], ids=lambda ask: ask.__name__)
-def test_the_clients_of_a_gateway_have_its_fields(
-    gateway: RunningGateway, ask: Callable[[Translator], object]
-) -> None:
-    with Translator(gateway.url) as translator, pytest.raises(InvalidRequest) as caught:
-        ask(translator)
-    assert Refusal.of(caught.value) == LOUD
-
-
-def test_a_stream_of_a_gateway_has_its_fields(gateway: RunningGateway) -> None:
-    with Translator(gateway.url) as translator, pytest.raises(InvalidRequest) as caught:
-        list(translator.translate_stream("loud", target_language="de"))
-    assert Refusal.of(caught.value) == LOUD.moved(0)
+def test_the_client_of_a_gateway_has_its_fields(gateway: RunningGateway) -> None:
+    check_client(gateway.url)
 
 
 @pytest.mark.parametrize("tags", [{}, {"format": "html"}], ids=["plain", "html"])
