@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
-import http.server
 import json
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +14,8 @@ from urllib.parse import urlsplit
 
 import zstandard
 
-from tests.marian_hub import Fault
 from tests.marian_students import Student, write_student
+from tests.web_server import Fault, Handler, serving
 
 REGISTRY, RECORDS = "/db/models.json", "/v1/records"
 _ROLES = {
@@ -52,7 +49,6 @@ class MozillaServers:
         folder: for the models' files.
         models: what they have.
         faults: of the next responses, by the end of the path.
-        damaged: ends of paths whose content is damaged.
         missing: ends of paths that there are none of.
         requests: paths and headers, in order.
         address: while it runs.
@@ -61,7 +57,6 @@ class MozillaServers:
     folder: Path
     models: list[Model]
     faults: dict[str, list[Fault]] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     address: str = ""
@@ -70,17 +65,10 @@ class MozillaServers:
     @contextlib.contextmanager
     def run(self) -> Iterator[MozillaServers]:
         """Serve on a free port."""
-        handler = type("Handler", (_Handler,), {"servers": self})
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-            self.address = f"http://127.0.0.1:{server.server_port}"
+        with serving(type("Handler", (_Handler,), {"servers": self})) as port:
+            self.address = f"http://127.0.0.1:{port}"
             self.publish()
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            try:
-                yield self
-            finally:
-                server.shutdown()
-                thread.join()
+            yield self
 
     @property
     def environment(self) -> dict[str, str]:
@@ -163,35 +151,14 @@ class MozillaServers:
         return Fault()
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(Handler):
     servers: MozillaServers
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         servers, path = self.servers, urlsplit(self.path).path
         servers.requests.append((path, dict(self.headers)))
         body = servers.content.get(path)
         if body is None or path.endswith(tuple(servers.missing)):
             self.send_error(404)
             return
-        fault = servers.fault_of(path)
-        if fault.status:
-            self.send_error(fault.status)
-            return
-        if path.endswith(tuple(servers.damaged)):
-            body = body[:-9] + bytes(9)
-        tag = f'"{hashlib.sha256(body).hexdigest()}"'
-        begin = 0
-        if self.headers["If-Range"] == tag and self.headers["Range"]:
-            begin = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
-        self.send_response(206 if begin else 200)
-        self.send_header("ETag", tag)
-        self.send_header("Content-Length", str(len(body) - begin))
-        self.end_headers()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            sent = body[begin:][: fault.most_bytes]
-            self.wfile.write(sent[: len(sent) // 2])
-            time.sleep(fault.delay_s)
-            self.wfile.write(sent[len(sent) // 2 :])
-
-    def log_message(self, *words: object) -> None:
-        pass
+        self.send_file(body, f'"{hashlib.sha256(body).hexdigest()}"', servers.fault_of(path))

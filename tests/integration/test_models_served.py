@@ -10,11 +10,12 @@ import pytest
 from dragoman_client import Translator
 
 from dragoman.cli import main
-from tests.marian_hub import MODEL, Fault, MarianHub
+from tests.marian_hub import MODEL, MarianHub
 from tests.marian_models import MarianModel, sentences, write_marian
 from tests.marian_students import Student
 from tests.mozilla_servers import Model, MozillaServers
 from tests.servers import WAIT_S, running
+from tests.web_server import Fault
 
 SERVE = (MODEL, "--no-gateway", "--precision=fp32")
 

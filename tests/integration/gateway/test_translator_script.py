@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,6 +14,7 @@ from tests.browser import Page
 from tests.gateways import RunningGateway, StartGateway
 from tests.integration.test_readme import blocks
 from tests.servers import WAIT_S
+from tests.web_server import Handler, serving
 
 ENGLISH, GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 ARTICLE = """<!doctype html><html lang="en"><title>t</title><body>
@@ -34,24 +33,14 @@ ARTICLE = """<!doctype html><html lang="en"><title>t</title><body>
 def site(pages: dict[str, str]) -> Iterator[str]:
     """A web server on a free port: its origin. Pages can be added while it runs."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Pages(Handler):
+        def respond(self) -> None:
             content = pages.get(self.path, "").encode()
-            self.send_response(200 if content else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            kind = {"Content-Type": "text/html; charset=utf-8"}
+            self.answer(200 if content else 404, kind, content)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serving(Pages) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")

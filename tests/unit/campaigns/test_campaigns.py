@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
 
@@ -42,6 +40,7 @@ from tests.campaigns.replacements import Replacements
 from tests.campaigns.sentence import TRANSLATION, Prober, ask, good_answer
 from tests.campaigns.server import Usage, resident_bytes
 from tests.served_bundles import swap
+from tests.web_server import Handler, serving
 
 
 def test_a_percentile_is_one_of_the_values() -> None:
@@ -117,28 +116,20 @@ def test_memory_is_read_from_linux() -> None:
     assert resident_bytes("Name:\tx\n") == 0
 
 
-class _Answers(BaseHTTPRequestHandler):
+class _Answers(Handler):
     text: str | None = TRANSLATION
 
-    def do_POST(self) -> None:
+    def respond(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         body = json.dumps({"text_output": self.text}).encode()
-        self.send_response(200 if self.text is not None else 503)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        self.answer(200 if self.text is not None else 503, {}, body)
 
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(_Answers, "text", TRANSLATION)
-    with HTTPServer(("127.0.0.1", 0), _Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+    with serving(_Answers) as running:
+        yield running
 
 
 def test_good_wrong_and_missing_answers_are_distinguished(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import trustme
 from dragoman_training.secure_http import Hop, is_secure, open_url
+
+from tests.web_server import Handler, serving
 
 
 @pytest.mark.parametrize(
@@ -39,30 +39,18 @@ def test_urls_without_protection_on_the_network_are_not_secure(url: str, secure:
             open_url(urllib.request.Request(url), 1)
 
 
-class Redirects(BaseHTTPRequestHandler):
+class Redirects(Handler):
     """Redirects to the URL in the query, if there is one."""
 
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         _, _, target = self.path.partition("?")
-        self.send_response(302 if target else 200)
-        if target:
-            self.send_header("Location", target)
-        self.end_headers()
-
-    def log_message(self, *words: object) -> None:
-        pass
+        self.answer(302 if target else 200, {"Location": target} if target else {})
 
 
 @contextlib.contextmanager
 def running(tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Redirects) as server:
-        if tls is not None:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"{'http' if tls is None else 'https'}://localhost:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with serving(Redirects, tls) as port:
+        yield f"{'http' if tls is None else 'https'}://localhost:{port}/"
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from dragoman_training.firefox.mozilla import Downloaded, Mozilla
 from dragoman_training.firefox.student_importing import import_student
 
 from dragoman.kernel.errors import UsageError
-from tests.marian_hub import Fault
 from tests.marian_students import Student
 from tests.mozilla_servers import RECORDS, REGISTRY, Model, MozillaServers
+from tests.web_server import Fault
 
 SMALL = Student(encoder_layers=1, decoder_layers=1, entries=300)
 OTHER = Student(encoder_layers=1, decoder_layers=1, entries=300, seed=9)
@@ -232,19 +232,6 @@ def test_nothing_is_downloaded_offline(
     with pytest.raises(UsageError, match="firefox:en-de: needs a download, which HF_HUB_OFFLINE"):
         fetch(tmp_path / "found")
     assert not servers.requests
-
-
-def test_proxies_of_the_environment_are_used(
-    servers: MozillaServers, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", servers.address)
-    monkeypatch.delenv("no_proxy", raising=False)
-    listed = json.loads(servers.content[REGISTRY])
-    listed["baseUrl"] = "http://127.0.0.1:1"
-    servers.content[REGISTRY] = json.dumps(listed).encode()
-    for name, value in servers.environment.items():
-        monkeypatch.setenv(name, value.replace(servers.address, "http://127.0.0.1:1"))
-    assert_complete(fetch(tmp_path / "found"), made)
 
 
 @pytest.mark.parametrize("named", ["zh", "zh-Hans"])

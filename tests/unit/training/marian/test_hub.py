@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
-from tests.marian_hub import COMMIT, MODEL, WEIGHTS, Fault, MarianHub
+from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
 from tests.marian_models import MarianModel, write_marian
+from tests.web_server import Fault
 
 PIECES = "source.spm"
 
@@ -116,18 +116,6 @@ def test_an_interrupted_transfer_is_resumed_also_in_another_run(
     size = (original / WEIGHTS).stat().st_size
     assert [headers["Range"] for headers in hub.asked(WEIGHTS)] == [f"bytes={size}-"]
     assert_whole(tmp_path / "found", original)
-
-
-def test_a_file_that_changed_is_downloaded_completely(
-    hub: MarianHub, original: Path, tmp_path: Path
-) -> None:
-    hub.faults = {WEIGHTS: [Fault(most_bytes=1000), *[Fault(most_bytes=0)] * 6]}
-    with pytest.raises(UsageError, match="broke off"):
-        fetch(tmp_path / "found")
-    hub.folder = Path(shutil.copytree(original, tmp_path / "changed"))
-    (hub.folder / WEIGHTS).write_bytes((original / WEIGHTS).read_bytes()[::-1])
-    fetch(tmp_path / "found")
-    assert_whole(tmp_path / "found", hub.folder)
 
 
 @pytest.mark.usefixtures("hub")

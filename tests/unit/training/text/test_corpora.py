@@ -8,10 +8,9 @@ import lzma
 import re
 import socket
 import tarfile
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -25,61 +24,42 @@ from dragoman_training.text.parallel_text import read_pairs
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY, CommandLine, files_no_larger_than
+from tests.web_server import Fault, Handler, serving
 
 
-class Server(ThreadingHTTPServer):
+@dataclass
+class Server:
     """Serves files from memory, with ranges; breaks off after `breaks_after` bytes."""
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.files: dict[str, bytes] = {}
-        self.breaks_after: int | None = None
-        self.leads_to: str | None = None
-        self.asked: list[str] = []
+    port: int = 0
+    files: dict[str, bytes] = field(default_factory=dict)
+    breaks_after: int | None = None
+    leads_to: str | None = None
+    asked: list[str] = field(default_factory=list)
 
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.server_port}/{name}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        if self.server.leads_to is not None:
-            self.send_response(302)
-            self.send_header("Location", self.server.leads_to)
-            self.end_headers()
-            return
-        body = self.server.files.get(self.path[1:])
-        requested = self.headers.get("Range", "")
-        self.server.asked.append(requested)
-        if body is None:
-            self.send_error(404)
-            return
-        tag = f'"{hashlib.sha256(body).hexdigest()}"'
-        begin = int(requested[6:-1]) if requested and self.headers.get("If-Range") == tag else 0
-        if begin and begin >= len(body):
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(body)}")
-            self.end_headers()
-            return
-        self.send_response(206 if begin else 200)
-        self.send_header("Content-Length", str(len(body) - begin))
-        self.send_header("ETag", tag)
-        self.end_headers()
-        self.wfile.write(body[begin:][: self.server.breaks_after])
-
-    def log_message(self, *arguments: object) -> None:
-        pass
+        return f"http://127.0.0.1:{self.port}/{name}"
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
-        yield running
-        running.shutdown()
+    server = Server()
+
+    class Files(Handler):
+        def respond(self) -> None:
+            if server.leads_to is not None:
+                self.answer(302, {"Location": server.leads_to})
+                return
+            server.asked.append(self.headers.get("Range", ""))
+            body = server.files.get(self.path[1:])
+            if body is None:
+                self.send_error(404)
+                return
+            tag = f'"{hashlib.sha256(body).hexdigest()}"'
+            self.send_file(body, tag, Fault(most_bytes=server.breaks_after))
+
+    with serving(Files) as server.port:
+        yield server
 
 
 def archived(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
