@@ -100,6 +100,15 @@ class CommandLine:
         assert main([*map(str, words)]) == code
         return self._capsys.readouterr().err
 
+    def refusal(self, *words: object) -> str:
+        """The line on stderr of a command that prints nothing else, and ends with code 2."""
+        self._capsys.readouterr()
+        assert main([*map(str, words)]) == 2
+        printed = self._capsys.readouterr()
+        assert printed.out == ""
+        (line,) = printed.err.splitlines()
+        return line
+
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:

@@ -18,6 +18,7 @@ from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
 from dragoman.kernel.attention_maps import KINDS
+from tests.conftest import CommandLine
 from tests.integration.test_served_translations import BUNDLE
 from tests.servers import WAIT_S, Served
 
@@ -92,7 +93,7 @@ def test_attention_is_drawn_without_torch(shipped: Served, protocol: str, tmp_pa
 
 
 def test_the_servers_refusals_are_shown_in_one_line(
-    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shipped: Served, tmp_path: Path, cli: CommandLine
 ) -> None:
     url, out = shipped.server.grpc_url, str(tmp_path / "a.html")
     for words, message in (
@@ -100,7 +101,4 @@ def test_the_servers_refusals_are_shown_in_one_line(
         (["a", "--target-language", "xx"], "target_language 'xx' is unknown"),
         (["a", "--layer", "9"], "--layer 9: cross attention has layers 0 to"),
     ):
-        assert main(["attention", *words, "--server", url, "--out", out]) == 2
-        stderr = capsys.readouterr().err
-        assert stderr.count("\n") == 1
-        assert message in stderr
+        assert message in cli.refusal("attention", *words, "--server", url, "--out", out)

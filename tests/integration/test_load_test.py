@@ -9,6 +9,7 @@ import yaml
 from dragoman_load_test.results import Point, Run
 
 from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.servers import Served
 
 BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
@@ -103,7 +104,7 @@ def test_a_capacity_is_found(
 
 
 def test_two_tests_are_compared(
-    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
 ) -> None:
     before, after, page = (tmp_path / name for name in ("before.json", "after.json", "both.html"))
     for file in (before, after):
@@ -111,8 +112,7 @@ def test_two_tests_are_compared(
     capsys.readouterr()
     command = ["load-test", "--compare", str(before), str(after), "--html", str(page)]
     page.write_text("precious")
-    assert main(command) == 2
-    assert "both.html exists: give --force to replace it" in capsys.readouterr().err
+    assert "both.html exists: give --force to replace it" in cli.refusal(*command)
     assert main([*command, "--force"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len([line for line in lines if line.startswith("concurrency 1")]) == 5

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dragoman_client import Translator
 
-from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.marian_hub import MODEL, MarianHub
 from tests.marian_models import MarianModel, sentences, write_marian
 from tests.marian_students import Student
@@ -71,13 +71,7 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
     offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
     models = f"{MODEL} {random_bundle}"
     both = translated(
-        cache,
-        tmp_path,
-        ("serve",),
-        words,
-        random_bundle.name,
-        DRAGOMAN_MODELS=models,
-        **offline,
+        cache, tmp_path, ("serve",), words, random_bundle.name, DRAGOMAN_MODELS=models, **offline
     )
     assert both[:1] == translations
     assert both[1] not in translations
@@ -132,11 +126,10 @@ def test_an_unusable_model_is_reported_in_one_line(
     random_bundle: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("dragoman_serving.launch.stop_signals.stop_on_signals", lambda: None)
-    assert main(["serve", *(word.format(random_bundle) for word in words), "--no-gateway"]) == 2
-    stderr = capsys.readouterr().err
-    assert stderr.startswith(f"dragoman serve: {message}")
-    assert stderr.count("\n") == 1
+    assert cli.refusal(
+        "serve", *(word.format(random_bundle) for word in words), "--no-gateway"
+    ).startswith(f"dragoman serve: {message}")

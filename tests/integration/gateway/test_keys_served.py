@@ -25,6 +25,7 @@ from deepl import (
 from dragoman_gateway.core.store import FILE_NAME
 
 from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.gateways import RunningGateway, StartGateway
 from tests.redis_server import running_redis
 from tests.servers import WAIT_S, wait_for
@@ -276,7 +277,7 @@ def test_secrets_and_texts_are_not_exposed(start_gateway: StartGateway, tmp_path
 
 @pytest.mark.parametrize("damage", ["damaged", "newer", "no folder"])
 def test_an_unusable_state_ends_the_start_with_one_line(
-    tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, damage: str, cli: CommandLine
 ) -> None:
     if damage == "damaged":
         (tmp_path / FILE_NAME).write_text("text" * 2000)
@@ -286,6 +287,5 @@ def test_an_unusable_state_ends_the_start_with_one_line(
     else:
         (tmp_path / "file").write_text("")
         tmp_path = tmp_path / "file" / "state"
-    assert main(["gateway", "--port", "0", "--folder", str(tmp_path)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = cli.refusal("gateway", "--port", "0", "--folder", str(tmp_path))
     assert line.startswith(f"dragoman gateway: {tmp_path / FILE_NAME}: ")

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,7 +27,7 @@ from dragoman.drawing.page import write_page
 from dragoman.kernel.attention_maps import KINDS, Attention
 from dragoman.kernel.manifest import Dimensions, Manifest, digests
 from dragoman.kernel.text import Tokenizer
-from tests.conftest import MakeBundle
+from tests.conftest import CommandLine, MakeBundle
 
 TEXT, TRANSLATION = "red blue green", "green blue red"
 
@@ -34,10 +36,9 @@ def run(*words: object) -> int:
     return main(["attention", *map(str, words)])
 
 
-def only_line(capsys: pytest.CaptureFixture[str]) -> str:
-    stderr = capsys.readouterr().err
-    assert stderr.count("\n") == 1
-    return stderr
+@pytest.fixture
+def refusal(cli: CommandLine) -> Callable[..., str]:
+    return partial(cli.refusal, "attention")
 
 
 def data_of(page: Path) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def test_a_single_token_can_be_drawn(random_bundle: Path, tmp_path: Path) -> Non
 
 
 def test_the_model_itself_is_drawn_with_its_sizes(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
     out = tmp_path / "model.svg"
     assert run("--figure", "architecture", "--model", random_bundle, "--out", out) == 0
@@ -128,8 +129,7 @@ def test_the_model_itself_is_drawn_with_its_sizes(
     for what in ("2 layers", "3 layers", "4 heads of 16", "64 → 192 → 64", "vocabulary 320"):
         assert what in drawn
     positions = ("--figure", "positions", "--model", random_bundle, "--out", out)
-    assert run(*positions) == 2
-    assert "model.svg exists: give --force to replace it" in capsys.readouterr().err
+    assert "model.svg exists: give --force to replace it" in refusal(*positions)
     assert run(*positions, "--force") == 0
     assert "position encodings [100, 64]" in texts_of(out)
 
@@ -152,7 +152,7 @@ def test_no_text_ends_the_script_that_contains_it() -> None:
     ("words", "message"),
     [
         (("",), "the text is empty: give a sentence"),
-        (("red " * 400,), "more than 254: shorten it\n"),
+        (("red " * 400,), "more than 254: shorten it"),
         (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
         (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
         (("red", "--translation", " "), "target 0 is empty, but its text is not"),
@@ -174,11 +174,10 @@ def test_invalid_input_is_refused_in_one_line(
     message: str,
     random_bundle: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
     out = tmp_path / "a.html"
-    assert run(*words, "--model", random_bundle, "--out", out) == 2
-    assert message in only_line(capsys)
+    assert message in refusal(*words, "--model", random_bundle, "--out", out)
     assert not out.exists()
 
 
@@ -203,12 +202,11 @@ def test_options_that_do_not_apply_to_a_model_alone_are_refused(
     message: str,
     random_bundle: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
     out = tmp_path / "a.svg"
     figure = () if "--figure" in words else ("--figure", "architecture")
-    assert run(*figure, *words, "--model", random_bundle, "--out", out) == 2
-    assert message in only_line(capsys)
+    assert message in refusal(*figure, *words, "--model", random_bundle, "--out", out)
     assert not out.exists()
 
 
@@ -234,17 +232,14 @@ def test_impossible_checkpoints_are_not_drawn(
     value: object,
     random_checkpoint: MakeBundle,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
     config = random_checkpoint("post") / checkpoint_folder.CONFIG
     values = json.loads(config.read_text(encoding="utf-8"))
     values[table] = {**values[table], name: value} if name else value
     config.write_text(json.dumps(values), encoding="utf-8")
     out = tmp_path / "a.svg"
-    assert run("--figure", figure, "--model", config.parent, "--out", out) == 2
-    stderr = capsys.readouterr().err
-    assert stderr.count("\n") == 1
-    assert (name or table) in stderr
+    assert (name or table) in refusal("--figure", figure, "--model", config.parent, "--out", out)
     assert not out.exists()
 
 
@@ -264,19 +259,20 @@ def test_impossible_bundles_are_not_drawn(
 
 @pytest.mark.parametrize("size", [63, 1 << 40])
 def test_positions_of_odd_sizes_are_not_drawn(
-    size: int, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    size: int, random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
     bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
     manifest = Manifest.load(random_bundle)
     sizes = replace(manifest.dimensions, model_size=size, heads=1)
     replace(manifest, dimensions=sizes).write(bundle)
     out = tmp_path / "a.svg"
-    assert run("--figure", "positions", "--model", bundle, "--out", out) == 2
-    assert f"model_size is {size}: position encodings can be drawn for" in capsys.readouterr().err
+    assert f"model_size is {size}: position encodings can be drawn for" in refusal(
+        "--figure", "positions", "--model", bundle, "--out", out
+    )
 
 
 def test_an_ssru_decoder_is_drawn_without_self_attention(
-    ssru_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ssru_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
     page, picture = tmp_path / "a.html", tmp_path / "a.svg"
     models = ("--model", ssru_bundle), ("--model", ssru_bundle.parent / "checkpoint")
@@ -285,8 +281,9 @@ def test_an_ssru_decoder_is_drawn_without_self_attention(
         data = data_of(page)
         assert data["decoder"] == []
         assert set(data["sides"]) == {"encoder", "cross"}
-        assert run(TEXT, *where, "--kind", "decoder", "--out", picture) == 2
-        assert "--kind decoder: the model's decoder is recurrent" in capsys.readouterr().err
+        assert "--kind decoder: the model's decoder is recurrent" in refusal(
+            TEXT, *where, "--kind", "decoder", "--out", picture
+        )
     assert run("--figure", "architecture", *models[0], "--out", picture) == 0
     drawn = " ".join(texts_of(picture))
     assert "SSRU state of 64" in drawn
@@ -341,15 +338,14 @@ def test_invalid_input_to_a_checkpoint_is_refused_in_one_line(
     message: str,
     random_checkpoint: MakeBundle,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refusal: Callable[..., str],
 ) -> None:
     out = tmp_path / "a.html"
-    assert run(*words, "--model", random_checkpoint("post"), "--out", out) == 2
-    assert message in only_line(capsys)
+    assert message in refusal(*words, "--model", random_checkpoint("post"), "--out", out)
 
 
 def test_a_file_that_cannot_be_written_is_named_at_once(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
     (tmp_path / "folder.html").mkdir()
     for out, message in (
@@ -362,27 +358,28 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
         words = ("--layer", "0") if out.suffix == ".svg" else ()
         if out.parent == Path("/dev") and os.access("/dev", os.W_OK):
             continue
-        assert run("red", "--model", random_bundle, "--out", out, *words) == 2
-        stderr = capsys.readouterr().err
-        assert stderr.count("\n") == 1
-        assert message in stderr
-        assert str(out) in stderr
+        line = refusal("red", "--model", random_bundle, "--out", out, *words)
+        assert message in line
+        assert str(out) in line
 
 
 def test_models_that_cannot_be_drawn_are_named(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
     out = tmp_path / "a.svg"
-    assert run("red", "--model", tmp_path / "none", "--out", out) == 2
-    assert "no such folder" in capsys.readouterr().err
-    assert run("red", "--model", tmp_path, "--out", out) == 2
-    assert f"{tmp_path / 'config.json'}: cannot be read" in capsys.readouterr().err
-    assert run("--figure", "architecture", "--model", tmp_path, "--out", out) == 2
-    assert "config.json: cannot be read" in capsys.readouterr().err
-    assert run("--figure", "architecture", "--out", out) == 2
-    assert "give a bundle or a checkpoint with --model" in capsys.readouterr().err
+    assert "no such folder" in refusal("red", "--model", tmp_path / "none", "--out", out)
+    assert f"{tmp_path / 'config.json'}: cannot be read" in refusal(
+        "red", "--model", tmp_path, "--out", out
+    )
+    assert "config.json: cannot be read" in refusal(
+        "--figure", "architecture", "--model", tmp_path, "--out", out
+    )
+    assert "give a bundle or a checkpoint with --model" in refusal(
+        "--figure", "architecture", "--out", out
+    )
     damaged = tmp_path / "damaged"
     shutil.copytree(random_bundle, damaged)
     (damaged / "attention.onnx").write_bytes(b"")
-    assert run("red", "--model", damaged, "--out", out) == 2
-    assert "attention.onnx: is not the file that manifest.json lists" in capsys.readouterr().err
+    assert "attention.onnx: is not the file that manifest.json lists" in refusal(
+        "red", "--model", damaged, "--out", out
+    )

@@ -90,31 +90,26 @@ def test_both_runtimes_give_the_same_evaluation(text: Path, cli: CommandLine) ->
 
 
 def test_text_that_the_engine_refuses_is_reported_before_the_work(
-    text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, random_bundle: Path, cli: CommandLine
 ) -> None:
     words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--runtime", "engine"]
     pairs = reverse_pairs(3, seed=5)
     write_pairs(text / "long", [*pairs, ("red " * 1000, "blue")], ("en", "de"))
-    assert main([*words, "--test", "held", "--test", "long"]) == 2
-    printed = capsys.readouterr()
-    assert "long: sentence 4 in 'en' has " in printed.err
-    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    assert "long: sentence 4 in 'en' has " in cli.refusal(
+        *words, "--test", "held", "--test", "long"
+    )
 
 
 def test_an_unwritable_result_of_evaluate_is_reported_in_one_line(
-    text: Path, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, random_bundle: Path, tmp_path: Path, cli: CommandLine
 ) -> None:
     words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--test", "held"]
     words += ["--first", "1", "--beam-width", "1", "--out", str(text)]
     (text / "held.en-de.txt").mkdir()
-    assert main(words) == 2
-    printed = capsys.readouterr()
-    assert "held.en-de.txt is a folder: name a file" in printed.err
-    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    assert "held.en-de.txt is a folder: name a file" in cli.refusal(*words)
     (text / "held.en-de.txt").rmdir()
     (text / "held.en-de.txt").write_text("precious")
-    assert main(words) == 2
-    assert "held.en-de.txt exists: give --force to replace it" in capsys.readouterr().err
+    assert "held.en-de.txt exists: give --force to replace it" in cli.refusal(*words)
     assert (text / "held.en-de.txt").read_text() == "precious"
     assert main([*words, "--force"]) == 0
     assert (text / "held.en-de.txt").read_text() != "precious"
@@ -163,16 +158,13 @@ def test_unusable_text_and_numbers_are_refused(
     text: Path,
     three_languages: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     write_pairs(text / "en-fr", reverse_pairs(3, seed=5), ("en", "fr"))
     write_pairs(text / "blank", [("one", " "), ("", "two")], ("en", "de"))
     monkeypatch.chdir(text)
     before = (three_languages / "manifest.json").read_bytes()
-    assert main([words[0], str(three_languages), *words[1:]]) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert (printed.out, len(printed.err.splitlines())) == ("", 1)
+    assert message in cli.refusal(words[0], str(three_languages), *words[1:])
     assert (three_languages / "manifest.json").read_bytes() == before
 
 
@@ -189,17 +181,10 @@ def test_unusable_text_and_numbers_are_refused(
     ],
 )
 def test_a_users_error_is_reported_in_one_line(
-    words: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(words) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith(f"dragoman {words[0]}: ")
-    assert len(printed.err.splitlines()) == 1
+    assert cli.refusal(*words).startswith(f"dragoman {words[0]}: ")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -393,13 +378,12 @@ def test_a_missing_server_is_named_with_a_fix(
 
 @pytest.mark.parametrize("words", [["publish"], ["export", "tensorrt"]])
 def test_a_checkpoint_in_place_of_a_bundle_is_recognized(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, cli: CommandLine
 ) -> None:
     (tmp_path / "model.safetensors").touch()
     rest = ["--to", str(tmp_path / "out")] if words == ["publish"] else []
-    assert main([*words, str(tmp_path), *rest]) == 2
     message = f"{tmp_path} is a checkpoint, not a bundle: run `dragoman export onnx {tmp_path}"
-    assert message in capsys.readouterr().err
+    assert message in cli.refusal(*words, str(tmp_path), *rest)
 
 
 def test_the_help_lists_every_command_by_group(capsys: pytest.CaptureFixture[str]) -> None:
@@ -425,7 +409,7 @@ def test_the_output_is_utf_8_in_every_locale(
 
 
 def test_an_output_that_is_switched_off_is_not_printed(
-    tmp_path: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
 ) -> None:
     (tmp_path / "pairs").write_text("red\tblue\n")
     words = ["score", str(random_bundle), "--tsv", str(tmp_path / "pairs"), "--json"]
@@ -442,8 +426,7 @@ def test_an_output_that_is_switched_off_is_not_printed(
             continue
         row = json.loads(printed.out)
         assert set(row) - {"source", "target", "score", "confidence", "perplexity"} == names
-    assert main([*words[:-1], "--return-bundle"]) == 2
-    assert "--return-bundle: only --json shows it" in capsys.readouterr().err
+    assert "--return-bundle: only --json shows it" in cli.refusal(*words[:-1], "--return-bundle")
     assert main([*words[:-1], "--no-return-bundle"]) == 0
 
 

@@ -15,6 +15,7 @@ import pytest
 from dragoman_gateway.core.store import FILE_NAME, open_database
 
 from dragoman.cli import main
+from tests.conftest import CommandLine
 
 KEY = re.compile(r"drg_([A-Za-z]{10})_[0-9A-Za-z]{43}\n")
 
@@ -178,13 +179,12 @@ def test_the_default_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 @pytest.mark.parametrize("words", [["keys", "list"], ["gateway"], ["serve"]])
 def test_a_user_without_a_home_is_told_to_name_a_folder(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     for name in ("DRAGOMAN_GATEWAY_FOLDER", "XDG_STATE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 987654321)
-    assert main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = cli.refusal(*words)
     assert "this user has no home folder: set HOME, or give a folder" in line
     assert "DRAGOMAN_GATEWAY_FOLDER" in line
 

@@ -18,6 +18,7 @@ from dragoman_documents.memory.memory_store import Memory
 
 from client.tests.stand_ins import FakeTransport
 from dragoman.cli import main
+from tests.conftest import CommandLine
 
 UNIT = (
     '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de"><seg>{}</seg></tuv>'
@@ -82,7 +83,7 @@ def test_other_languages_of_a_file(tmp_path: Path, tmx: Path) -> None:
 
 
 def test_other_languages_than_those_of_the_memory_are_refused(
-    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
 ) -> None:
     """Given by a flag, or declared by a file; nothing is added."""
     memory, po = tmp_path / "memory.sqlite", tmp_path / "a.po"
@@ -94,8 +95,7 @@ def test_other_languages_than_those_of_the_memory_are_refused(
         [str(po)],
     ):
         capsys.readouterr()
-        assert main(["memory", "import", str(memory), *words]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
+        line = cli.refusal("memory", "import", str(memory), *words)
         assert "fr" in line or "pl" in line
     assert main(["memory", "import", str(memory), str(tmx), "--source-language", "auto"]) == 0
     with Memory.open(memory) as opened:
@@ -163,12 +163,15 @@ def test_an_export_whose_reader_ends_is_quiet(tmp_path: Path, tmx: Path) -> None
     ],
 )
 def test_a_file_that_is_refused_makes_no_memory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
+    content: bytes,
+    message: str,
 ) -> None:
     file, memory = tmp_path / "a.tmx", tmp_path / "memory.sqlite"
     file.write_bytes(content)
-    assert main(["memory", "import", str(memory), str(file)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = cli.refusal("memory", "import", str(memory), str(file))
     assert str(file) in line
     assert message in line
     assert not memory.exists()

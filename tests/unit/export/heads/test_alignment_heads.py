@@ -24,7 +24,7 @@ def give_directions(bundle: Path, *directions: tuple[str, str]) -> None:
 
 
 def test_the_command_writes_into_the_manifest(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
 ) -> None:
     bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
@@ -43,12 +43,11 @@ def test_the_command_writes_into_the_manifest(
     assert lines[2].startswith("by agreement, layer.head ")
     assert lines[4::2] == ["all heads:", "diagonal:", "chosen by anchors on held"]
     assert lines[7].startswith("  agreement 0.000 beyond position (100.0% of links, 100.0% by ")
-    assert main([*words, "--pairs", "0"]) == 2
-    assert "--pairs 0: give at least 1" in capsys.readouterr().err
+    assert "--pairs 0: give at least 1" in cli.refusal(*words, "--pairs", "0")
 
 
 def test_a_text_without_anchors_has_the_agreement_of_both_directions(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
 ) -> None:
     bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
     pairs = [(source, target.upper()[::-1]) for source, target in reverse_pairs(100, seed=6)]
@@ -62,8 +61,7 @@ def test_a_text_without_anchors_has_the_agreement_of_both_directions(
     assert "by anchors" not in printed
     assert printed.splitlines()[1].startswith(f"  agreement {chosen.value:.3f} beyond position (")
     give_directions(bundle, ("en", "de"), ("de", "fr"), ("fr", "en"))
-    assert main(words) == 2
-    assert "the text has 0 anchors" in capsys.readouterr().err
+    assert "the text has 0 anchors" in cli.refusal(*words)
 
 
 def test_one_direction_falls_back_to_anchors(

@@ -24,6 +24,7 @@ from dragoman_training.run.checkpoint_folder import CONFIG
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
+from tests.conftest import CommandLine
 from tests.marian_students import Student, write_student
 from tests.mozilla_servers import Model, MozillaServers
 
@@ -180,14 +181,13 @@ def test_an_unknown_pair_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.usefixtures("servers")
-def test_a_model_can_be_imported_as_a_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_can_be_imported_as_a_checkpoint(tmp_path: Path, cli: CommandLine) -> None:
     out = tmp_path / "checkpoint"
     assert main(["import-marian", NAME, "--out", str(out)]) == 0
     assert RunConfig.from_json(out / CONFIG).directions == (("en", "de"),)
-    assert main(["import-marian", "firefox:en-xx", "--out", str(tmp_path / "other")]) == 2
-    assert "firefox:en-xx: there is no such model" in capsys.readouterr().err
+    assert "firefox:en-xx: there is no such model" in cli.refusal(
+        "import-marian", "firefox:en-xx", "--out", str(tmp_path / "other")
+    )
 
 
 @pytest.mark.usefixtures("without_torch")

@@ -9,6 +9,7 @@ from dragoman_serving.engine.compiled.cpu import exact_int8_products, has_instru
 from dragoman_serving.launch import diagnosis
 
 from dragoman.cli import main
+from tests.conftest import CommandLine
 
 
 def test_missing_requirements_are_reported_with_the_fix() -> None:
@@ -74,10 +75,9 @@ def test_the_relay_must_be_compiled() -> None:
     ],
 )
 def test_an_unusable_address_is_not_reported_as_a_port_in_use(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, cli: CommandLine
 ) -> None:
-    assert main(["doctor", *words]) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli.refusal("doctor", *words)
 
 
 def test_the_command_prints_one_line_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, CommandLine
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +97,12 @@ def test_a_too_low_limit_of_open_files_is_refused(
 @pytest.mark.parametrize("number", ["0", "-1"])
 @pytest.mark.parametrize(
     ("flag", "unit"),
-    [
-        ("engine-timeout", "seconds"),
-        ("grpc-connection-age", "seconds"),
-        ("triton-growth", "MiB"),
-    ],
+    [("engine-timeout", "seconds"), ("grpc-connection-age", "seconds"), ("triton-growth", "MiB")],
 )
 def test_a_memory_limit_that_cannot_be_kept_is_refused(
-    capsys: pytest.CaptureFixture[str], flag: str, unit: str, number: str
+    cli: CommandLine, flag: str, unit: str, number: str
 ) -> None:
-    assert main(["serve", f"--{flag}={number}"]) == 2
-    assert f"--{flag} {number}: give {unit} above 0" in capsys.readouterr().err
+    assert f"--{flag} {number}: give {unit} above 0" in cli.refusal("serve", f"--{flag}={number}")
 
 
 @pytest.mark.parametrize(
@@ -126,19 +121,13 @@ def test_a_memory_limit_that_cannot_be_kept_is_refused(
 )
 @pytest.mark.parametrize("kind", ["repository", "bundle"])
 def test_wrong_settings_for_models_are_refused_in_one_line(
-    request: pytest.FixtureRequest,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    words: list[str],
-    message: str,
+    request: pytest.FixtureRequest, cli: CommandLine, kind: str, words: list[str], message: str
 ) -> None:
     folder = request.getfixturevalue("random_bundle" if kind == "bundle" else "repository")
     served = [str(folder)] if kind == "bundle" else ["--repository", str(folder)]
-    assert main(["serve", *served, "--no-gateway", *words]) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert printed.err.startswith("dragoman serve: ")
-    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    line = cli.refusal("serve", *served, "--no-gateway", *words)
+    assert message in line
+    assert line.startswith("dragoman serve: ")
 
 
 @pytest.mark.parametrize("flag", ["--memory", "--pivot", "--preload"])

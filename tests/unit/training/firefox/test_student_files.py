@@ -25,9 +25,9 @@ from dragoman_training.run.checkpoint_folder import (
 )
 from safetensors.numpy import load_file
 
-from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
+from tests.conftest import CommandLine
 from tests.marian_students import (
     FIRST,
     LISTS,
@@ -210,14 +210,11 @@ MOST = (1 << 64) - 1
     ],
 )
 def test_damaged_or_unsupported_files_are_refused_in_one_line(
-    folder: Path, change: Change, message: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, change: Change, message: str, cli: CommandLine
 ) -> None:
     change(folder)
     out = folder.parent / "checkpoint"
-    assert main(["import-marian", str(folder), "--out", str(out)]) == 2
-    printed = capsys.readouterr().err
-    assert message in printed
-    assert printed.count("\n") == 1
+    assert message in cli.refusal("import-marian", str(folder), "--out", str(out))
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 

@@ -15,6 +15,7 @@ from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
+from tests.conftest import CommandLine
 from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
 from tests.marian_models import MarianModel, write_marian
 from tests.web_server import Fault
@@ -56,9 +57,7 @@ def assert_whole(folder: Path, original: Path) -> None:
     [
         MarianModel(),
         MarianModel(
-            separate_lists=True,
-            pickled=True,
-            settings={"share_encoder_decoder_embeddings": False},
+            separate_lists=True, pickled=True, settings={"share_encoder_decoder_embeddings": False}
         ),
     ],
     ids=["one list, safetensors", "a list a side, pickled"],
@@ -89,7 +88,7 @@ def test_a_hub_gives_the_same_result_as_a_folder(model: MarianModel, tmp_path: P
         {"config.json": [Fault(504, retry_after="soon")]},
     ],
     ids=[
-        *("broken off", "too short a length", "too long a length", "slow", "busy", "a date", "odd"),
+        *("broken off", "too short a length", "too long a length", "slow", "busy", "a date", "odd")
     ],
 )
 def test_temporary_faults_of_a_server_are_overcome(
@@ -200,11 +199,7 @@ def test_permanent_faults_are_reported_in_one_line(
 @pytest.mark.parametrize(
     ("words", "misbehaves", "message"),
     [
-        (
-            ["owner/none"],
-            "",
-            "/owner/none/resolve/main/config.json: no such file or model",
-        ),
+        (["owner/none"], "", "/owner/none/resolve/main/config.json: no such file or model"),
         (["secret/none"], "", "401 Unauthorized; there is no such model, or it is not public"),
         ([MODEL, "--revision", "v2"], "", "no such file or model"),
         ([MODEL], "damages source.spm", f"/{COMMIT}/source.spm: has digest "),
@@ -234,11 +229,8 @@ def test_an_unavailable_model_is_reported_and_leaves_no_files(
     words: list[str],
     misbehaves: str,
     message: str,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     hub.misbehaves = misbehaves
-    assert main(["import-marian", *words, "--out", str(tmp_path / "checkpoint")]) == 2
-    stderr = capsys.readouterr().err
-    assert message in stderr
-    assert stderr.count("\n") == 1
+    assert message in cli.refusal("import-marian", *words, "--out", str(tmp_path / "checkpoint"))
     assert not list(tmp_path.iterdir())

@@ -14,7 +14,7 @@ from dragoman_training.run.small_text import TextSize, choose, measure, settings
 
 from dragoman.cli import main
 from dragoman.kernel.text import Tokenizer
-from tests.conftest import REPOSITORY, MakeBundle
+from tests.conftest import REPOSITORY, CommandLine, MakeBundle
 from tests.toy import reverse_pairs, write_pairs
 
 RECIPES = REPOSITORY / "training/dragoman_training/recipes"
@@ -326,22 +326,24 @@ def test_validation_on_general_text_only_does_not_choose_the_model(
     ("words", "message"),
     [
         (["--general-text", "my.en", "my.de"], "--text and --general-text are the same"),
-        (
-            ["--general-text", "my.en", "my.fr"],
-            "--general-text in en and fr: give both in",
-        ),
+        (["--general-text", "my.en", "my.fr"], "--general-text in en and fr: give both in"),
         (["--general-text", "my.en", "other.de"], "name them alike but for the language"),
     ],
 )
 def test_general_text_that_does_not_fit_is_refused_in_one_line(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
 ) -> None:
     own(tmp_path, 20)
     paths = [str(tmp_path / word) if "." in word else word for word in words]
     assert train(tmp_path, "run", *paths) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-    assert main(["train", *paths, "--out", str(tmp_path / "run")]) == 2
-    assert "--general-text: give --text too" in capsys.readouterr().err
+    assert "--general-text: give --text too" in cli.refusal(
+        "train", *paths, "--out", str(tmp_path / "run")
+    )
     assert not (tmp_path / "run").exists()
 
 

@@ -11,6 +11,7 @@ from dragoman_training.text.word_aligner import Links, align, grow_diagonally
 from dragoman_training.text.word_links import find_words
 
 from dragoman.cli import main
+from tests.conftest import CommandLine
 from tests.toy import write_pairs
 
 ALIGNER = """#!{python}
@@ -90,7 +91,7 @@ def test_pairs_without_words_have_no_links(program: Path) -> None:
 
 
 def test_the_command_writes_links_beside_each_corpus(
-    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "one", [("red blue", "red grey red"), ("", "red")], ("en", "de"))
     write_pairs(tmp_path / "two", [("green blue red", "red blue")], ("de", "en"))
@@ -107,12 +108,12 @@ def test_the_command_writes_links_beside_each_corpus(
     names = ["one.en-de.links.gz", "two.de-en.links.gz", "two.en-fr.links.gz"]
     assert capsys.readouterr().out.split() == [str(tmp_path / name) for name in names]
     assert [read(tmp_path / name) for name in names] == [["0-0", ""], ["1-1 2-0"], ["1-0"]]
-    assert main(words) == 2
-    assert "one.en-de.links.gz exists: give --force to replace it" in capsys.readouterr().err
+    assert "one.en-de.links.gz exists: give --force to replace it" in cli.refusal(*words)
     assert main([*words, "--force"]) == 0
     (tmp_path / names[1]).rename(tmp_path / "two.en-de.links.gz")
-    assert main([*words, "--force"]) == 2
-    assert "two.en-de.links.gz has links of the same text: remove it" in capsys.readouterr().err
+    assert "two.en-de.links.gz has links of the same text: remove it" in cli.refusal(
+        *words, "--force"
+    )
 
 
 def test_two_files_need_no_recipe(tmp_path: Path, program: Path) -> None:

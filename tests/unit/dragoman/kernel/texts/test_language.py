@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from dragoman_training.text.parallel_text import read_pairs
 
-from dragoman.cli import main
 from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.texts import language as detection
@@ -19,7 +18,7 @@ from dragoman.kernel.texts.language import (
     detectable_languages,
     most_probable_language,
 )
-from tests.conftest import CORPORA
+from tests.conftest import CORPORA, CommandLine
 from tests.toy import write_pairs
 
 BOTH = ("en", "de")
@@ -137,7 +136,7 @@ def test_the_most_probable_language_is_returned_with_its_probability() -> None:
 
 
 def test_without_the_library_the_command_line_says_how_to_install_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
     write_pairs(tmp_path / "train", [("Good morning!", "Guten Morgen!")], BOTH)
     recipe = tmp_path / "recipe.toml"
@@ -145,5 +144,6 @@ def test_without_the_library_the_command_line_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "fasttext", None)
     detection._identifier.cache_clear()
     words = ["clean", "--config", str(recipe), "--data-dir", str(tmp_path), "--out"]
-    assert main([*words, str(tmp_path / "clean")]) == 2
-    assert "is not installed: from the checkout, make train-env" in capsys.readouterr().err
+    assert "is not installed: from the checkout, make train-env" in cli.refusal(
+        *words, str(tmp_path / "clean")
+    )
