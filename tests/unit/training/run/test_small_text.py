@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from dragoman_training.config import CorpusConfig, RunConfig, complete, resolve
 from dragoman_training.run import checkpoint, small_text
 from dragoman_training.run.small_text import TextSize, choose, measure, settings_for
@@ -16,6 +15,7 @@ from dragoman.cli import main
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import REPOSITORY, CommandLine, MakeBundle
 from tests.toy import reverse_pairs, write_pairs
+from tests.unit.training.run.small_runs import assert_same_weights
 
 RECIPES = REPOSITORY / "training/dragoman_training/recipes"
 SMALL = TextSize(pairs=1300, tgt_tokens=26_000, characters=80)
@@ -33,10 +33,6 @@ def train(folder: Path, run: str, *words: str) -> int:
     options = [f"--set={word}" if "=" in word else word for word in words]
     text = ("--text", str(folder / "my.en"), str(folder / "my.de"))
     return main(["train", *text, "--out", str(folder / run), *options])
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return checkpoint.load(folder).model.state_dict()
 
 
 def test_more_text_gets_more_steps_in_fewer_epochs() -> None:
@@ -194,7 +190,11 @@ def test_the_vocabulary_is_as_large_as_the_text_allows(
     assert train(tmp_path, "run", *words) == 2
 
 
-def test_chosen_settings_are_kept_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_chosen_settings_are_kept_when_the_run_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_text, "_FEWEST_STEPS", 20)
+    monkeypatch.setattr(small_text, "_SHOWN_TOKENS", 1)
     own(tmp_path, 60)
     quick = ("model.preset=tiny", "training.precision=fp32", "training.batch_tokens=8000")
     assert train(tmp_path, "whole", *quick, "training.keep_checkpoints=20") == 0
@@ -210,8 +210,7 @@ def test_chosen_settings_are_kept_when_the_run_is_resumed(tmp_path: Path) -> Non
     cut = checkpoint.load(tmp_path / "cut" / "final").config
     assert cut == whole
     assert steps > 4 * whole.training.checkpoint_every_steps
-    for name, tensor in weights(tmp_path / "cut" / "final").items():
-        assert torch.equal(tensor, weights(tmp_path / "whole" / "final")[name]), name
+    assert_same_weights(tmp_path / "cut" / "final", tmp_path / "whole" / "final")
 
 
 def test_a_run_with_a_recipe_keeps_the_chosen_settings(tmp_path: Path) -> None:

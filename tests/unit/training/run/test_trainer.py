@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from dragoman_training.config import CorpusConfig, OptimisationConfig, resolve
+from dragoman_training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
 from dragoman_training.network.architecture import ModelConfig
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import Translator
@@ -126,7 +126,14 @@ def test_a_short_run_by_the_real_clock_ends_in_time(text: Path, tmp_path: Path) 
     assert 0.0 < progress["elapsed_s"] < took_s < 60
 
 
-@pytest.mark.parametrize("words", [[], ["training.minutes=60"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        # Another command that trains; a run by time ends by the same code.
+        pytest.param(["training.minutes=60"], marks=pytest.mark.thorough),
+    ],
+)
 def test_sigterm_finishes_the_step_and_writes_the_model(
     text: Path, tmp_path: Path, words: list[str]
 ) -> None:
@@ -242,18 +249,33 @@ def test_a_checkpoint_of_another_size_is_refused(
         Trainer(settings(10, "model.model_size=32"), text, tmp_path / "run", resume=True)
 
 
-def test_training_stops_when_it_no_longer_improves(text: Path, tmp_path: Path) -> None:
+PATIENCE = "training.stop_after_validations=2"
+
+
+def patient(steps: int) -> RunConfig:
+    """The settings of a run that stops early, because it soon gets worse."""
     words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10")
-    run = tmp_path / "run"
-    final = Trainer(settings(500, *words, "training.stop_after_validations=2"), text, run).train()
+    return settings(steps, *words, PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def stopped(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has stopped."""
+    run = tmp_path_factory.mktemp("stopped") / "run"
+    Trainer(patient(500), text, run).train()
+    return run
+
+
+def test_training_stops_when_it_no_longer_improves(
+    text: Path, stopped: Path, tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(stopped, tmp_path / "run"))
     by_step = losses(run, "valid")
     best = min(by_step, key=lambda step: by_step[step])
     assert max(by_step) == best + 20 < 500
-    assert_same_weights(final, run / "checkpoints" / f"step-{best:07d}")
+    assert_same_weights(run / "final", run / "checkpoints" / f"step-{best:07d}")
     # A resumed run asks the same question again, and gets the same answer.
-    Trainer(
-        settings(500, *words, "training.stop_after_validations=2"), text, run, resume=True
-    ).train()
+    Trainer(patient(500), text, run, resume=True).train()
     assert losses(run, "valid") == by_step
 
 
@@ -390,9 +412,6 @@ def test_wrong_arguments_are_refused_in_one_line(
     assert "\n" not in printed
 
 
-PATIENCE = "training.stop_after_validations=2"
-
-
 def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
     """A checkpoint's record of the best validation."""
     progress = json.loads((run / f"checkpoints/step-{step:07d}/progress.json").read_text())
@@ -427,19 +446,15 @@ def test_a_best_value_whose_model_is_missing_is_discarded(text: Path, tmp_path: 
 
 
 def test_a_stopped_run_continues_when_it_is_extended(
-    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: Path, stopped: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = tmp_path / "run"
-    words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10", PATIENCE)
-    Trainer(settings(500, *words), text, run).train()
-    stopped = max(losses(run, "valid"))
-    assert stopped < 500
+    run = Path(shutil.copytree(stopped, tmp_path / "run"))
+    last = max(losses(run, "valid"))
     caplog.set_level("INFO")
-    Trainer(settings(500, *words), text, run, resume=True).train()
+    Trainer(patient(500), text, run, resume=True).train()
     assert "nothing is left to do: 2 validations were no better" in caplog.text
-    assert max(losses(run, "valid")) == stopped
-    Trainer(settings(510, *words), text, run, resume=True).train()
-    assert max(losses(run, "valid")) > stopped
+    Trainer(patient(510), text, run, resume=True).train()
+    assert max(losses(run, "valid")) > last
     steps = max(losses(run))
     Trainer(settings(steps), text, run, resume=True).train()
     assert f"nothing is left to do: give more than {steps} training.steps" in caplog.text

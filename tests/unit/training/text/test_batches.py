@@ -120,7 +120,7 @@ def collate(ahead: Batches, parts: list[Part]) -> None:
 
 def settings(processes: int, *words: str) -> RunConfig:
     given = ["model.preset=tiny", "vocabulary.size=320", "training.batch_tokens=200"]
-    given += ["training.warmup_steps=10", "training.steps=25", "training.part_tokens=60"]
+    given += ["training.warmup_steps=10", "training.steps=15", "training.part_tokens=60"]
     given += [
         "training.checkpoint_every_steps=5",
         "training.average_last=1",
@@ -152,14 +152,25 @@ def test_a_run_has_the_same_weights_with_other_processes(
 
     monkeypatch.setattr(Examples, "batch", counted)
     run = tmp_path / "ahead"
-    Trainer(settings(2, "training.steps=15"), tmp_path, run).train()
-    ahead = Trainer(settings(2), tmp_path, run, resume=True).train()
+    Trainer(settings(1, "training.steps=10"), tmp_path, run).train()
+    ahead = Trainer(settings(1), tmp_path, run, resume=True).train()
     assert len(collated) < 10, "nearly all parts were collated by other processes"
     weights, right = (run / "model.safetensors" for run in (ahead, alone))
     assert weights.read_bytes() == right.read_bytes()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        # Each starts a command that trains, and processes of it.
+        *(
+            pytest.param(other, marks=pytest.mark.thorough)
+            for other in (signal.SIGKILL, signal.SIGINT)
+        ),
+    ],
+    ids=str,
+)
 def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals) -> None:
     """Not even if all get the signal at once, as from a terminal or a job scheduler."""
     write_text(tmp_path)
@@ -184,7 +195,10 @@ def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals)
         trainer.kill()
     else:
         os.killpg(trainer.pid, number)
-    printed = trainer.communicate(timeout=120)[1].decode()
+    try:
+        printed = trainer.communicate(timeout=240)[1].decode()
+    finally:
+        trainer.kill()
     wait_for(lambda: not any(map(alive, others)))
     if number == signal.SIGTERM:
         assert trainer.returncode == 0, printed
