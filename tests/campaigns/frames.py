@@ -33,7 +33,7 @@ _RACES = ("-g", "-O1", "-fsanitize=thread")
 _COPIED = ("dragoman", "training", "export", "serving", "tests", "client")
 _TESTS = (
     "tests/unit/serving/engine/compiled/test_native.py",
-    "client/tests/test_frames.py",
+    "client/tests/options/test_frames.py",
 )
 _ROOTS = ("", "client/src", "export", "serving", "training")
 """Folders that contain the packages."""

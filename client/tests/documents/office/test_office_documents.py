@@ -38,7 +38,7 @@ from office_documents import (
 from office_laws import check_package, check_runs
 from translated_documents import hostile, identity, read, shuffled, swapped, written
 
-DOCUMENTS = Path(__file__).parents[3] / "shared" / "documents"
+DOCUMENTS = Path(__file__).parents[5] / "shared" / "documents"
 REAL = sorted(
     path
     for kind in ("docx", "pptx", "xlsx", "odt", "ods", "odp", "epub")
@@ -591,7 +591,7 @@ def test_a_package_is_recognized_by_its_beginning(document: bytes, form: str) ->
     "words", [("docx", "4000", "8000000"), ("epub", "300")], ids=lambda words: words[0]
 )
 def test_memory_does_not_depend_on_the_size(words: tuple[str, ...]) -> None:
-    program = Path(__file__).with_name("package_memory.py")
+    program = Path(__file__).parents[2] / "package_memory.py"
     done = subprocess.run([sys.executable, str(program), *words], check=True, capture_output=True)
     measured = json.loads(done.stdout)
     assert measured["texts"] > 3000

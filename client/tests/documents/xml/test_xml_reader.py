@@ -29,7 +29,7 @@ from translated_documents import (
 )
 from xml_documents import bilingual, documents, monolingual
 
-_SHARED = Path(__file__).parents[3] / "shared" / "documents"
+_SHARED = Path(__file__).parents[5] / "shared" / "documents"
 _FOLDERS = ("android", "qt-ts", "resx", "symfony", "xliff-1.2", "xliff-2.0")
 DOCBOOK = b"""<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE chapter [<!ENTITY php "PHP"> ]>

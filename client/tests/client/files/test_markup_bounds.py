@@ -27,7 +27,7 @@ _BOMB = b"".join(
 
 def translated(kind: str, size: int) -> dict[str, int]:
     """Measurements of a document's translation in a separate process."""
-    program = Path(__file__).with_name("page_memory.py")
+    program = Path(__file__).parents[2] / "page_memory.py"
     command = [sys.executable, str(program), kind, str(size)]
     done = subprocess.run(command, capture_output=True, check=True, timeout=120)
     measured: dict[str, int] = json.loads(done.stdout)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from markup_laws import NOISE, check_document, check_html
 from translated_documents import identity, original, read, spans, swapped, texts, written
 
-_SHARED = Path(__file__).parents[3] / "shared" / "documents"
+_SHARED = Path(__file__).parents[5] / "shared" / "documents"
 PAGE = b"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Cats &amp; dogs</title>
 <meta name=description content="All about cats.">
