@@ -12,7 +12,7 @@ from dragoman.commands.shared.folders import check_folder
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
-    from dragoman_training.text.corpora import Corpus
+    from dragoman_training.public_text.corpora import Corpus
 
 HELP = "list public parallel corpora, or download them"
 EXTRA = "train"
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List corpora, or download them and print the files."""
-    from dragoman_training.text.corpora import REGISTRY, read_registry
+    from dragoman_training.public_text.corpora import REGISTRY, read_registry
 
     known = read_registry([REGISTRY, *([arguments.registry] if arguments.registry else [])])
     if arguments.kind is None:
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace, corpora: list[Corpus]) -> None:
-    from dragoman_training.text.fetching import fetch_corpora
+    from dragoman_training.public_text.fetching import fetch_corpora
     from dragoman_training.transfer import Watch
     from rich.console import Console
     from rich.progress import (

@@ -1,1 +1,1 @@
-"""Parallel text: downloaded, cleaned, encoded as token ids, and put into batches."""
+"""Parallel text: cleaned, encoded as token ids, and put into batches."""

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from dragoman.kernel.errors import UsageError
-from dragoman_training.text.corpora import FetchedText, SideFile
+from dragoman_training.public_text.corpora import FetchedText, SideFile
 from dragoman_training.transfer import Watch
 
 _LINES_A_REPORT = 10_000

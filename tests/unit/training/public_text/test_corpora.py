@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from dragoman_training.config import resolve
-from dragoman_training.text.corpora import Corpus, FetchedText, SideFile, read_registry
-from dragoman_training.text.download import LOCK, RemoteFile
-from dragoman_training.text.fetching import fetch_corpora
+from dragoman_training.public_text.corpora import Corpus, FetchedText, SideFile, read_registry
+from dragoman_training.public_text.download import LOCK, RemoteFile
+from dragoman_training.public_text.fetching import fetch_corpora
 from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.cli import main

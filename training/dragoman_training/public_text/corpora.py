@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.settings import from_mapping, read_toml
-from dragoman_training.text.download import RemoteFile
+from dragoman_training.public_text.download import RemoteFile
 
 REGISTRY = Path(__file__).with_name("corpora.toml")
 

@@ -8,10 +8,17 @@ from itertools import chain
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
-from dragoman_training.text.corpora import Corpus, FetchedText
-from dragoman_training.text.download import LOCK, Download, RemoteFile, discard, fetch, remember
+from dragoman_training.public_text.corpora import Corpus, FetchedText
+from dragoman_training.public_text.download import (
+    LOCK,
+    Download,
+    RemoteFile,
+    discard,
+    fetch,
+    remember,
+)
+from dragoman_training.public_text.unpacking import Damaged, write_text
 from dragoman_training.text.parallel_text import other_forms
-from dragoman_training.text.unpacking import Damaged, write_text
 from dragoman_training.transfer import Watch
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Public text: a registry of corpora, and their download."""
