@@ -1,4 +1,4 @@
-"""The folders of unit tests mirror the packages of the product."""
+"""The folders of unit tests, and of the client's tests, mirror the packages of the product."""
 
 from __future__ import annotations
 
@@ -18,22 +18,30 @@ PARTS = {
     "serving": "serving/dragoman_serving",
     "training": "training/dragoman_training",
 }
+CLIENT_TESTS = REPOSITORY / "client" / "tests"
+CLIENT_PARTS = {
+    "client": "client/src/dragoman_client",
+    "documents": "client/src/dragoman_documents",
+    "options": "client/src/dragoman_options",
+}
 # Tests of programs that are not in the product.
 OTHERS = {"campaigns", "lab"}
 
 
-def is_named_as_a_package(folder: Path) -> bool:
-    part, *packages = folder.parts
-    return part in PARTS and REPOSITORY.joinpath(PARTS[part], *packages).is_dir()
+def misplaced(tests: Path, parts: dict[str, str]) -> set[str]:
+    """Folders with tests that are named as no package of these parts."""
+
+    def is_package(part: str = ".", *packages: str) -> bool:
+        return part in parts and REPOSITORY.joinpath(parts[part], *packages).is_dir()
+
+    folders = {file.parent.relative_to(tests) for file in tests.glob("**/test_*.py")}
+    return {str(folder) for folder in folders if not is_package(*folder.parts)}
 
 
 def test_every_folder_of_tests_is_named_as_the_package_that_it_tests() -> None:
-    folders = {file.parent.relative_to(TESTS) for file in TESTS.glob("*/**/test_*.py")}
-    assert not [
-        str(folder)
-        for folder in folders
-        if folder.parts[0] not in OTHERS and not is_named_as_a_package(folder)
-    ]
+    apart = {name for name in misplaced(TESTS, PARTS) if name.partition("/")[0] not in OTHERS}
+    assert apart == {"."}  # tests of several parts
+    assert misplaced(CLIENT_TESTS, CLIENT_PARTS) == set()
 
 
 def test_the_tests_of_a_group_run_in_one_process(request: pytest.FixtureRequest) -> None:
