@@ -18,7 +18,6 @@ from translated_documents import identity, read, swapped, written
 
 _TIMES = "00:00:{:02},000 --> 00:00:{:02},500"
 _TAG = {"srt": r"</?[A-Za-z][^<>]*>|\{\\[^{}]*\}", "vtt": r"<[^<>]*>"}
-_NOT_UTF_8 = {"non-utf8-win-eol.srt"}
 
 
 def _file(texts: Sequence[str], *, is_vtt: bool = False, times: str = _TIMES) -> bytes:
