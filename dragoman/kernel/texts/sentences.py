@@ -15,7 +15,9 @@ _MARK = re.compile(
     r"""\s*+ (?: </?[a-zA-Z][^<>]*+>\s*+ )*+           # tags
     (?: (?: > | [-*+•‣◦▪●○■□–—·] | \#{1,6}           # quotations, bullets, headings
           | \[[ xX]?\] | \d{1,3}[.)] | \(\d{1,3}\)   # boxes, numbers
-          | [a-zA-Z]\) | \([a-zA-Z]\)                # letters; not "z. B."
+          | [a-zA-Z]\) | \([a-zA-Z]\)                # letters
+          | (?:[a-h] | [A-H](?=\.[ ][A-ZÀ-Þ\d])) \.(?![ ]?\w\.)  # not "z. B.", nor "E. coli"
+          | (?:[ivx]{2,4} | i | [IVX]{1,4}(?=\.[ ][A-ZÀ-Þ\d])) [.)](?![ ]?\w\.)
         ) [^\S\r\n]+ )+""",
     re.VERBOSE,
 )
@@ -32,13 +34,18 @@ _FEWEST_LINES = 3
 _PLAIN = re.compile(r"(?!.* {3})[^\W_][\w ,'’-]*[.!?]?(?<! )")
 """A single sentence without a position to cut at: checked first, because most texts are one."""
 
-_COLUMN = re.compile(r"(?<!\s)[^\S\r\n]*(?:\t|(?<= ) (?= ))[^\S\r\n]*")
-"""White space between the columns of a line: a tab, or three spaces and more."""
+_COLUMN = re.compile(
+    r"(?<!\s)[^\S\r\n]*(?:\t|(?<= ) (?= ))[^\S\r\n]*|(?<=\S)[^\S\r\n]+[|·•][^\S\r\n]+(?=\S)"
+)
+"""What is between the columns of a line: a tab, three spaces and more, or a bar or dot."""
 _LINE_BREAK = re.compile(r"(?<!\s)\s*[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*")
 _WIDE = re.compile(rf"{_LINE_BREAK.pattern}|(?<!\s)\s{{2,}}")
 """White space within a sentence that is more than a space."""
 _SENTENCE_END = re.compile(r"[.!?:;\u2026][\"'”’“«»)\]]*$")
 
+_WITHIN = re.compile(r"(?:\d|(?<!\w)\w\.\w)\.$")
+"""The end of a date, or of an abbreviation such as `d.h.`: a small letter does not begin a sentence
+after it."""
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
 _SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
 _LAST_WORD = re.compile(r"[^\s(«„“\"']{1,6}$")
@@ -93,9 +100,9 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
     """Split a text into sentences, keeping every character.
 
     A line break ends a sentence, except in a hard-wrapped paragraph (`LineBreaks` removes the
-    breaks from a sentence and restores them). So does white space between columns: a tab, or three
-    spaces and more. List bullets and numbers, the dashes of speakers, and parts without letters or
-    digits, are not translated.
+    breaks from a sentence and restores them). So does what is between columns: a tab, three spaces
+    and more, or a bar. List bullets and numbers, the dashes of speakers, and parts without letters
+    or digits, are not translated.
 
     Args:
         text: any text.
@@ -230,7 +237,10 @@ def _pieces(paragraph: str, language: str) -> Iterator[str]:
     """The sentences of the columns of a paragraph; concatenated, they are the paragraph."""
     begin = 0
     for column in _COLUMN.finditer(paragraph):
-        yield from _segmented(paragraph[begin : column.end()], language)
+        end = column.end() if column[0].isspace() else column.start()
+        yield from _segmented(paragraph[begin:end], language)
+        if end < column.end():
+            yield column[0]
         begin = column.end()
     yield from _segmented(paragraph[begin:], language)
 
@@ -344,6 +354,8 @@ def _belong_together(before: str, after: str, language: str) -> bool:
     ends = before.rstrip()
     if len(ends) == len(before) and len(begins) == len(after):
         return bool(_GOES_ON.match(begins))
+    if _WITHIN.search(ends) and begins[0].islower():
+        return True
     if language == "de" and (
         (_ORDINAL.search(ends) and not _NO_NOUN.match(begins))
         or (_ORDINAL_ALONE.search(ends) and _MONTH.match(begins))

@@ -13,8 +13,8 @@ from dragoman.kernel.texts.sentences import split_sentences
 
 JOINED_OUTPUTS = frozenset(output.name for output in OUTPUTS.values() if output.join)
 """Outputs of options with which a text can be split, or sent together with others."""
-_MAY_SPAN_SENTENCES = re.compile(r"[{<]|%\(")
-"""The beginning of placeholders that may contain white space."""
+_MAY_SPAN_SENTENCES = re.compile(r"[{<`]|%\(|\[\[")
+"""The beginning of placeholders and code that may contain white space."""
 _LINE_BREAK = re.compile(r"[\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _BLANK_LINE = re.compile(r"\n\s*\n|\r\s*\r")
 

@@ -26,6 +26,11 @@ _SUFFIXES = (
 _DOMAINS = "ai|app|at|be|ca|ch|com|de|dev|edu|eu|fr|gov|info|io|it|net|nl|org|uk"
 _STANDARDS = "ANSI|ASTM|BS|DIN|EN|IEC|IEEE|ISO|NF|RFC|TR|TS|VDE|VDI"
 _HEX = r"[0-9A-Fa-f]"
+_CAPITALS = "A-ZÀ-ÖØ-Þ"
+_DATE = r"(?:d{1,4}|D{1,4}|M{1,4}|mm|[yY]{2,4}|[hH]{1,2}|ss|S{2,3}|TT|J{2,4}|A{4})"
+"""A part of the pattern of a date or a time, such as `yyyy`."""
+_TIME = r"%[-_]?[aAbBcdHIjmMpSUwWxXyYzZ]"
+_THOUSANDS = r"[1-9]\d{0,2}(?:\.\d{3})++(?:,\d+)?(?![\w-]|[.,]\d)"
 _OF_SIGNS = (
     r"&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);",  # character references
     r"`[^`\n]+`",  # code in Markdown
@@ -37,15 +42,19 @@ _OF_SIGNS = (
     r"\$[A-Za-z_]\w*|[$#](?:\([A-Za-z_]\w*\)|\[[A-Za-z_]\w*\])",
     r"\\[A-Za-z]{2,32}(?:\[[^\[\]{}\n]*\])?\{[^{}\n]*\}",
     r"##\w{1,64}##|@@\w{1,64}@@|%%\w{1,64}%%|\*\|\w{1,64}\|\*|<<\w{1,64}>>",
+    rf"\[(?:(?<=\w \[)|(?<=\w, \[)|(?=[^\[\]\n]{{1,64}}\](?:,| [a-z])))"  # placeholders in capitals
+    rf"[{_CAPITALS}]{{2,32}}(?:[ _-][{_CAPITALS}]{{1,32}}){{0,4}}\]",
     r"\[\[[\w.:-]{1,64}\]\]|\$\$(?=[^$\n]*[\\^_=+])[^$\n]+\$\$(?!\$)",
     r"<(?:[@#!:]|t:\d)[^<>\s]+>",  # Slack, Discord
     r"-(?<![\w-]-)-?[A-Za-z][\w-]{0,64}+=[^\s<>\"'()\[\]{},;]{0,200}\w",
+    rf"{_TIME}(?:(?:[-./:T ]|, )?{_TIME})+(?![A-Za-z])",  # strftime
     r"%[A-Za-z_](?:[\w.-]{0,62}\w)?%(?![\w%])",
     r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
     r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
     r"%(?<!\w%)(?:L?\d{1,2}(?:%L?\d{1,2})*+%?|n)(?!\w)",  # Qt, Boost
     r":(?<![\w:]:)(?:[a-z0-9_+-]{1,64}:(?!\w)|\w+(?![\w:]|[.,]\d))|:(?<!\S:):\w++(?![.,]\d)",
     r"@(?<![\w@.]@)\w(?:[\w.-]*\w)?",
+    r"!(?<!\S!)[a-z_]\w*+",
     r"#(?<![\w#&]#)(?=\w*[^\W\d])\w+",
     r"\+(?<!\w\+)\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
     r"\((?<!\w\()0\d{1,5}\)[ /-]?\d{2,8}(?:[ /-]\d{2,8}){0,4}(?![\w/]|[.,:]\d)",
@@ -61,7 +70,8 @@ _OF_DIGITS = (
     r"(?<![\w.,])\d+(?:[.,]\d+)? ?[×·x*] ?10(?:\^[+-]?\d+|[⁺⁻]?[⁰¹²³⁴-⁹]+)(?!\w)",  # noqa: RUF001
     r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
     r"(?<![\w.,])\d+(?:[.,]\d+)?[eE][+-]?\d+(?!\w)|(?<![\w.,])\d'\d{1,2}\"",  # 1e-9, 5'11"
-    r"(?<![\w.])\d+(?:\.\d+){2,}(?:-\w+(?:\.\d+)*)?(?!\w)",  # versions, dates
+    rf"(?<![\w.])(?:(?<=ersion )|(?!{_THOUSANDS}))"  # versions, dates
+    r"\d+(?:\.\d+){2,}(?:-\w+(?:\.\d+)*)?(?!\w)",
 )
 _OF_ADDRESSES = (
     r"(?:(?<![A-Za-z\d+.-])[A-Za-z][A-Za-z\d+.-]{1,15}+://|www\.)(?=[^\s<>\"])"
@@ -69,6 +79,9 @@ _OF_ADDRESSES = (
     r"(?<!\w)(?:arXiv|doi|localhost|magnet|mailto|sms|tel|urn):[^\s<>\",;)]*[\w/]",
 )
 _OF_LETTERS = (
+    rf"(?<![\w./:-])(?=[\w./:-]{{0,12}}?(?:dd|DD|MM|mm|yy|YY|HH|TT|JJ)){_DATE}(?:[-./:]{_DATE}){{1,3}}"
+    rf"(?:[T ]{_DATE}(?:[.:]{_DATE}){{1,2}})?(?![\w/:-]|\.\w)",
+    r"(?<!\w)(?:BIC|SWIFT(?:[ -](?:BIC|[Cc]ode))?):? ?[A-Z]{6}[A-Z\d]{2}(?:[A-Z\d]{3})?(?!\w)",
     r"(?<![\w.])v\d+(?:\.\d+)*(?:-\w+(?:\.\d+)*)?(?!\w)",
     rf"(?<![\w.-])(?:{_STANDARDS})(?:[ /-](?:{_STANDARDS}))*+[ -]?\d{{3,6}}(?:[.:-]\d{{1,4}})*+"
     r"(?!\w)",
@@ -80,7 +93,7 @@ _OF_LETTERS = (
     r"(?<![\w-])(?:AUD|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|NOK|NZD|PLN|SEK|USD)(?![\w-])",
 )
 _OF_WORDS = (
-    r"(?<!\w)__\w{1,64}__(?!\w)",
+    r"(?<!\w)(?:__\w{1,64}__|_{3,})(?!\w)",
     r"(?<![\w=<>!&-])(?:[a-z_]|[A-Z](?![a-z]))[\w.-]{0,64}+=(?!=)[^\s<>\"'()\[\]{},;]{0,200}\w",
     rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
     rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
@@ -97,8 +110,10 @@ _FORMS = (
     rf"(?=\w)(?:{'|'.join(_OF_ADDRESSES)})",
     r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail: at most 64 characters before the @
     rf"(?<![\w.@-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:/[^\s<>\"]*[\w/])?(?![\w-]|\.\w)",
+    r"(?<![\w.@-])(?:[A-Z\d-]{1,63}\.){1,8}(?:COM|DE|EDU|EU|FR|GOV|INFO|NET|ORG|UK)(?![\w-]|\.\w)",
     rf"(?<!\w)(?=\w)(?:{'|'.join(_OF_WORDS)})",
-    rf"(?<![\w./\\~:-])[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",  # file names
+    # names of files, but not `d.h.`
+    rf"(?<![\w./\\~:-])(?!\w\.\w\.)[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",
     r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{2,64})\\[^\s\"]*\w",  # Windows paths
 )
 _SMILEYS = (
@@ -106,23 +121,30 @@ _SMILEYS = (
 )
 _BB_NAMES = "b|i|u|s|p|url|img|quote|code|color|size|list|center|spoiler|email"
 _MARKS = (
-    r"\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|!=|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
+    r"\x1b\[[\d;]*[A-Za-z]|<!--|-{2,}>|-{3,}|\.{4,}|~{3,}"
+    r"|(?<!\S)(?:>{2,}|<{2,}(?!\w{1,64}>>))"
+    r"|\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|!=|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
     r"|\[\[(?![\w.:-]{1,64}\]\])(?:[^\[\]|\n]*\|)?|\]\]"
     rf"|\[(?:/[A-Za-z]\w*+|(?<!\w\[)(?:{_BB_NAMES}"
     r"|[A-Za-z]\w*+(?: \w+)?=(?:\"[^\"\[\]\n]*\"|[^\s\[\]]*(?: [^\s\[\]]+)?)))\]"
 )
 """Marks of Markdown, wikis and forums, and operators; not `![` where its `!` may end a sentence."""
 _IDENTIFIERS = (
-    r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
+    r"(?<![\w&#/.\\-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
     r"(?: \d[A-Z]{2})?(?!\w)"
+    r"|(?<![\w&#/.\\-])(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}"
+    r"(?<!Innen)\d*(?!\w)"
 )
-"""Identifiers with digits, which a model usually repeats."""
+"""Identifiers with digits or as `UserName`, which a model usually repeats."""
 _KNOWN = re.compile(
     rf"(?P<sign>(?=[^\w\s])(?:{_MARKS})|{_SMILEYS})|"
     + "|".join(_FORMS)
     + f"|(?P<identifier>{_IDENTIFIERS})"
 )
-_HINT = re.compile(r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}")
+_HINT = re.compile(
+    r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}"
+    r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}"
+)
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
@@ -157,12 +179,17 @@ _USUAL_PIECES = 5
 _DIGITS = re.compile(r"\d+")
 SHOWN: Final = str.maketrans("\u2010\u2011\u2012\u2015\u00ad\u2060", "--\u2013\u2014\x7f\x7f")
 """Dashes and invisible characters as the model reads them: SentencePiece removes U+007F."""
-_JOINERS = frozenset("\u200d\ufe0e\u20e3")
+_CONTROLS = frozenset(
+    sign
+    for sign in map(chr, range(0xA0))
+    if unicodedata.category(sign) == "Cc" and not sign.isspace()
+)
 _EMOJI = "\ufe0f"
 """Selects the form as an emoji of the character before it."""
 _DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f]+")
 _EMOJI_FORM = re.compile(r"[^1]?\ufe0f")
-_TAGS_OF_FLAGS = frozenset(map(chr, range(0xE0020, 0xE0080)))
+_INVISIBLE = _CONTROLS | frozenset("\u200d\ufe0e\u20e3") | {*map(chr, range(0xE0020, 0xE0080))}
+"""Also parts of emoji, such as the tags of flags."""
 _UNWRITTEN = re.compile(
     r"(?<![aN1L])[aN1]*L[aN1L]*(?:['-][aN1L]+)*(?: [aN1]*L[aN1L]*(?:['-][aN1L]+)*)*"  # words
     r"|(?<![aN1.,])(?:1+[.,]){0,4}(?:1+ ?|a{1,3})?N+(?:(?:a{1,3}|1+)N+)*"  # 10², m²
@@ -234,9 +261,9 @@ class Literals:
 
     @cached_property
     def _unwritten(self) -> frozenset[str]:
-        """Signs of ASCII that the vocabulary cannot write."""
+        """Signs and control characters of ASCII that the vocabulary cannot write."""
         signs = (sign for sign in map(chr, range(128)) if unicodedata.category(sign)[0] == "S")
-        return frozenset(sign for sign in signs if not self._can_write(sign))
+        return _CONTROLS | {sign for sign in signs if not self._can_write(sign)}
 
     def _can_write(self, character: str) -> bool:
         return all(side.can_write(character) for side in self._sides)
@@ -303,7 +330,7 @@ class Literals:
         is_sign = category in {"So", "Sm", "Sk"} and character not in _FREE_SIGNS
         if character == _EMOJI or ord(character) in SHOWN:
             return character
-        if is_sign or character in _JOINERS or category == "Cs" or character in _TAGS_OF_FLAGS:
+        if is_sign or category == "Cs" or character in _INVISIBLE:
             return "S"
         if category[0] == "Z" or category in ("Cc", "Cf"):
             return " " if category == "Zs" else character
@@ -319,7 +346,8 @@ class Literals:
             return "U" if self._is_usual(character.lower()) else "L"
         if category[0] == "N":
             return "1" if is_written else "N"
-        return character if is_written or (category[0] == "P" and normal != character) else "S"
+        is_mark = category[0] == "P" and len(normal) == 1 and normal.isascii()
+        return character if is_written or is_mark or character == "…" else "S"
 
 
 def _composed(match: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,6 +14,9 @@ _OPENING = frozenset(("Ps", "Pi"))
 _OPENING_TOO = frozenset("\"'»¿¡")
 _SPACED_IN_FRENCH = frozenset("!?:;%»")
 """Some languages put a space before these marks, so the translation's spacing is kept."""
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_SPACED_INSIDE = "«"
+"""Some languages put a space behind this mark, unlike behind others that open."""
 
 
 class Edit(NamedTuple):
@@ -141,8 +145,14 @@ class _Spacing:
         begin, end = occurrence.source
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
         was, neighbour = in_source.neighbour, side.neighbour
+        is_joined = is_before and neighbour == _WORD and not side.gap
+        if is_joined and was != _WORD and not self._written.is_unspaced(occurrence.begin):
+            return True  # `L'{object}` is no `The{object}`
         if not was or not neighbour:
             return None
+        if is_before and was != neighbour and _SPACED_INSIDE in (was, neighbour):
+            closing = self._written.behind(occurrence.end)
+            return neighbour == _SPACED_INSIDE and closing.neighbour == "»" and bool(closing.gap)
         is_same = was == neighbour or (is_before and _is_opening(was) and _is_opening(neighbour))
         has_own_rule = neighbour in _SPACED_IN_FRENCH and not is_before
         if _is_inner(occurrence, is_before) or (is_same and not has_own_rule):
@@ -167,6 +177,10 @@ class _Surroundings:
         """Store where placeholders begin and end."""
         self._text = text
         self._begins, self._ends = {begin for begin, _ in spans}, {end for _, end in spans}
+
+    def is_unspaced(self, end: int) -> bool:
+        """Whether the letter before an index is of a script without spaces between words."""
+        return _UNSPACED.match(self._text, end - 1) is not None
 
     def before(self, begin: int) -> _Side:
         """Returns the side before the placeholder that begins at an index."""

@@ -52,7 +52,7 @@ def known(text: str) -> list[str]:
         ("%1 of %L2 (%3%): %n pages, 5%", ["%1", "%L2", "%3%", "%n"]),
         ("open a/b.txt or README.md, C:\\a\\b", ["a/b.txt", "README.md", "C:\\a\\b"]),
         ("in /usr/lib/x and/or there", ["/usr/lib/x"]),
-        ("00:00:01,000 --> 00:00:04,000", ["00:00:01,000", "00:00:04,000"]),
+        ("00:00:01,000 --> 00:00:04,000", ["00:00:01,000", "-->", "00:00:04,000"]),
         ("run `ls -l` :-) now <3", ["`ls -l`", ":-)", "<3"]),
         ("A-2024-00017, COVID-19, B12 and 3D", ["A-2024-00017", "COVID-19", "B12"]),
         ("''a'' && b || c == d, ==E== an ![f](g)", ["''", "''", "&&", "||", *["=="] * 3, "!["]),
@@ -79,6 +79,31 @@ def known(text: str) -> list[str]:
         ("[Note=a sentence to be read] Title::Part", []),
         ("<@U1> <!here> <:a:12> <t:16:R> <Enter>", ["<@U1>", "<!here>", "<:a:12>", "<t:16:R>"]),
         ("$x^2$, $5 to $6, \\ref{a} \\alpha", ["$x^2$", "\\ref{a}"]),
+        ("1.000.000, 12.345.678,90, 192.168.178.254, 1.200.3", ["192.168.178.254", "1.200.3"]),
+        ("version 1.200.300, CPF 123.456.789-09", ["1.200.300", "123.456.789-09"]),
+        ("Dear [NAME], see [FIRST NAME]. [MUSIC] Hi [a]", ["[NAME]", "[FIRST NAME]"]),
+        ("[NAME] hat [DATUM]! [LAUGHS]", ["[NAME]", "[DATUM]"]),
+        ("%H:%M:%S, %d. %B %Y, at 5% Tax", ["%H:%M:%S, %d", "%B %Y"]),
+        (
+            "dd.MM.yyyy HH:mm, YYYY-MM-DD. TT.MM.JJJJ, d.h. m/s",
+            ["dd.MM.yyyy HH:mm", "YYYY-MM-DD", "TT.MM.JJJJ"],
+        ),
+        ("from !user, no! yes !important", ["!user", "!important"]),
+        ("at EXAMPLE.ORG or A.B.COM/x; STOP.IT", ["EXAMPLE.ORG", "A.B.COM"]),
+        (
+            "BIC COBADEFFXXX, SWIFT-Code: DEUTDEFF, BIC is",
+            ["BIC COBADEFFXXX", "SWIFT-Code: DEUTDEFF"],
+        ),
+        (
+            "a \x1b[1;31mred\x1b[0m <!-- b --> -----",
+            ["\x1b[1;31m", "\x1b[0m", "<!--", "-->", "-----"],
+        ),
+        ("Name: ______ Date: ____, a__b ..... 5", ["______", "____", "a__b", "....."]),
+        (">> a >>b <<c>> d<<e >= 5", [">>", ">>", "<<c>>"]),
+        (
+            "UserManager, getName, iPhone, MyISAM, LehrerInnen, PhD, MwSt",
+            ["UserManager", "getName", "iPhone", "MyISAM"],
+        ),
     ],
 )
 def test_literals_of_all_known_forms_are_found(text: str, expected: list[str]) -> None:

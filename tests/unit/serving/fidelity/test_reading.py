@@ -72,6 +72,11 @@ def test_indices_are_those_of_the_line() -> None:
         ("Bitte X1 warten.", "Wait, {name}, please.", "Bitte {name} warten."),
         ("X1 -mal X2", "{n}-fold {m}", "{n}-mal {m}"),
         ("Katzen* da", "cats :-) there", "Katzen :-) da"),
+        ("supprimer «X1 »", "delete “{n}”", "supprimer « {n} »"),
+        ('the " X1"', "le « {n} »", 'the "{n}"'),
+        ("« X1 »", "« {n} »", "« {n} »"),
+        ("TheX1 is", "L'{n} est", "The {n} is"),
+        ("有X1", "({n})", "有{n}"),
     ],
 )
 def test_white_space_beside_the_same_neighbour_equals_the_sources(

@@ -54,6 +54,7 @@ EXPECTED = {
         "Er kennt mich.|Ich kenne ihn.",
         "Sie starben.|1956 ging er fort.",
         "Ludwig XIV. war König.|Er starb.",
+        "Am 24.12. um 18 Uhr, d.h. am 24. abends.|Gut.",
     ],
     "fr": [
         "M. Dupont est venu.|Il est parti.",
@@ -96,6 +97,9 @@ def test_sentence_boundaries_are_found(language: str, marked: str) -> None:
         ("One.\n\n* * *\n\n\tTwo.  \r\n", ["\n\n* * *\n\n\t", "  \r\n"]),
         ("- [ ] One.\n- [x] Two.", ["- [ ] ", "\n- [x] ", ""]),
         ("— Bonjour. Ça va ?", ["— ", " ", ""]),
+        ("a. One.\n  ii. Two.\nIV. Three.\nB. 4 cats.", ["a. ", "\n  ii. ", "\nIV. ", "\nB. ", ""]),
+        ("z. B. one\nE. coli\ni. A. two\nX.Y. is", ["\n", "\n", "\n", ""]),
+        ("Home | News  ·\tAbout us • a|b", [" | ", "  ·\t", " • ", ""]),
     ],
 )
 def test_the_marks_of_lists_stay(text: str, kept: list[str]) -> None:
