@@ -28,6 +28,7 @@ from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.fidelity.clock_times import half_days
 from dragoman_serving.fidelity.literals import Literal, outside
 from dragoman_serving.fidelity.numbers import Number, localized, numbers_of, regrouped
 from dragoman_serving.fidelity.reading import Reading, StandIns
@@ -310,15 +311,18 @@ class Corrections:
     def _localized(
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        """Writes large numbers as the language does."""
+        """Writes large numbers and times as the language does."""
         if sentence.has_numbers:
             written, reading = self._tokenizer.target.decode(hypothesis.ids), sentence.reading
-            changes = [
-                Edit(*change)
-                for change in regrouped(
-                    reading.masked(reading.text), reading.masked(written), *sentence.languages
-                )
-            ]
+            compared = (
+                reading.masked(reading.text),
+                reading.masked(written),
+                *sentence.languages,
+            )
+            changes = without_overlaps(
+                (Edit(*change) for change in (*regrouped(*compared), *half_days(*compared))),
+                self._end_of_prefix(sentence),
+            )
             if changes:
                 hypothesis = self._with_text(hypothesis, edited(written, changes))
         return self._with_terms(sentence, hypothesis)

@@ -1,0 +1,101 @@
+"""Corrects the half of the day: `8:15 p.m.` is `20:15 Uhr` in German, not `8:15 Uhr`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_HALF = r"[ap](?=\.?\s?m\b)"
+_GERMAN_HALF = r"[ap](?=\.\s?m\b)|p(?=m\b)|(?-i:A)(?=M\b)"
+"""In German, `am` is a word: `um 7 am Bahnhof`."""
+_TIMES = {
+    is_german: re.compile(
+        r"(?<![\w.,:/$€£+-])(?P<hour>\d{1,2})"
+        r"(?:(?:[:.]|\s?h\s?)(?P<minute>\d{2})(?![\d:.,/]\d|\d))?"
+        rf"(?:\s?(?:(?P<half>{half})|(?P<whole>(?:Uhr|heures?|h)\b)))?",
+        re.IGNORECASE,
+    )
+    for is_german, half in ((False, _HALF), (True, _GERMAN_HALF))
+}
+_FRENCH = re.compile(r"\d\s?h\s?\d")
+_LATER = re.compile(
+    r"abend|mittag|nacht|soir|midi|nuit|evening|night|afternoon|noon", re.IGNORECASE
+)
+"""Words that say the half of the day, besides those of the morning."""
+_NOON, _DAY, _HOUR = 12, 24, 60
+
+
+class _Time(NamedTuple):
+    """A time of the day: where its hour is, its values, and what says the half of the day.
+
+    Attributes:
+        begin: where the hour begins.
+        end: where it ends.
+        hour: as it is written.
+        minute: None without minutes.
+        half: begin of `a` or `p`; None: there is neither.
+        is_marked: whether it has any mark of a time, such as `Uhr`.
+        hour_of_day: from 0 to 23.
+    """
+
+    begin: int
+    end: int
+    hour: int
+    minute: int | None
+    half: int | None
+    is_marked: bool
+    hour_of_day: int
+
+
+def half_days(
+    source: str, target: str, source_language: str, target_language: str
+) -> Iterator[tuple[int, int, str]]:
+    """Yields what to change in a translation so that its times are in the same half of the day.
+
+    If another word may say it, such as `evening`, nothing changes.
+
+    Args:
+        source: a text.
+        target: its translation.
+        source_language: language of the text.
+        target_language: language of the translation.
+    """
+    times = list(_times(source, source_language))
+    if not any(time.is_marked for time in times) or _LATER.search(f"{source} {target}"):
+        return
+    remaining = list(_times(target, target_language))
+    for time in times:
+        same = next((other for other in remaining if _may_be_same(time, other)), None)
+        if same is None:
+            continue
+        remaining.remove(same)
+        if same.hour_of_day == time.hour_of_day or not time.is_marked:
+            continue
+        if same.half is not None:
+            letter = {"a": "p", "p": "a", "A": "P", "P": "A"}[target[same.half]]
+            yield same.half, same.half + 1, letter
+        elif time.half is not None and (same.is_marked or same.minute is not None):
+            yield same.begin, same.end, str(time.hour_of_day)
+
+
+def _times(text: str, language: str) -> Iterator[_Time]:
+    for match in _TIMES[language == "de"].finditer(text):
+        hour, minute = int(match["hour"]), match["minute"]
+        if hour >= _DAY or (minute is not None and int(minute) >= _HOUR):
+            continue
+        half = match.start("half") if match["half"] else None
+        of_day = hour
+        if half is not None and hour <= _NOON:
+            of_day = hour % _NOON + (_NOON if match["half"] in "pP" else 0)
+        is_marked = bool(half is not None or match["whole"] or _FRENCH.search(match[0]))
+        yield _Time(
+            *match.span("hour"), hour, int(minute) if minute else None, half, is_marked, of_day
+        )
+
+
+def _may_be_same(time: _Time, other: _Time) -> bool:
+    """Whether two times are the same but for the half of the day."""
+    return (time.minute or 0) == (other.minute or 0) and (
+        time.hour_of_day % _NOON == other.hour_of_day % _NOON
+    )
