@@ -99,7 +99,6 @@ def known(text: str) -> list[str]:
             ["\x1b[1;31m", "\x1b[0m", "<!--", "-->", "-----"],
         ),
         ("Name: ______ Date: ____, a__b ..... 5", ["______", "____", "a__b", "....."]),
-        (">> a >>b <<c>> d<<e >= 5 << f", [">>", "<<c>>", "<<"]),
         (
             "UserManager, getName, iPhone, MyISAM, LehrerInnen, PhD, MwSt",
             ["UserManager", "getName", "iPhone", "MyISAM"],

@@ -93,7 +93,7 @@ def test_sentence_boundaries_are_found(language: str, marked: str) -> None:
     [
         ("- One.\n* Two.\n• Three.\n", ["- ", "\n* ", "\n• ", "\n"]),
         ("1. Open it. 2. Close it.\n  a) Or not.", ["1. ", " 2. ", "\n  a) ", ""]),
-        ("# Title\n\n> Quoted.\n", ["# ", "\n\n> ", "\n"]),
+        ("# Title\n\n>> Quoted.\n", ["# ", "\n\n>> ", "\n"]),
         ("One.\n\n* * *\n\n\tTwo.  \r\n", ["\n\n* * *\n\n\t", "  \r\n"]),
         ("- [ ] One.\n- [x] Two.", ["- [ ] ", "\n- [x] ", ""]),
         ("— Bonjour. Ça va ?", ["— ", " ", ""]),
