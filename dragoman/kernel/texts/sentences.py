@@ -18,11 +18,12 @@ _MARK = re.compile(
           | [a-zA-Z]\) | \([a-zA-Z]\)                # letters
           | (?:[a-h] | [A-H](?=\.[ ][A-ZÀ-Þ\d])) \.(?![ ]?\w\.)  # not "z. B.", nor "E. coli"
           | (?:[ivx]{2,4} | i | [IVX]{1,4}(?=\.[ ][A-ZÀ-Þ\d])) [.)](?![ ]?\w\.)
-        ) [^\S\r\n]+ )+""",
+        ) [^\S\r\n]+ | [-–—](?=[A-ZÀ-Þ"“„«¿¡]) )+  # also a speaker: "-Yes."
+    """,
     re.VERBOSE,
 )
 """A line may begin with these marks, also after tags. They are not part of a sentence."""
-_SPEAKER = re.compile(r"[-–—] +(?=\S)")
+_SPEAKER = re.compile(r'[-–—](?: +(?=\S)|(?=[A-ZÀ-Þ"“„«¿¡]))')
 """The dash of another speaker, before a sentence within a line."""
 _NUMBER_ALONE = re.compile(r"\d{1,3}[.)]")
 """The splitter takes the numbers in `1. Open the door. 2. Close it.` for sentences."""
@@ -92,6 +93,8 @@ _MOST_AT_ONCE = 5000
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 _SEEN = 64
 """Characters on each side that are examined to decide whether a sentence ends between them."""
+_BEFORE_NAME = re.compile(r"(?<!\S)\.$")
+"""The beginning of a name such as `.NET`."""
 _GOES_ON = re.compile(r"[a-zß-öø-ÿ0-9-]")
 """No sentence begins with these characters directly after another character."""
 
@@ -353,7 +356,7 @@ def _belong_together(before: str, after: str, language: str) -> bool:
         return True
     ends = before.rstrip()
     if len(ends) == len(before) and len(begins) == len(after):
-        return bool(_GOES_ON.match(begins))
+        return bool(_GOES_ON.match(begins) or _BEFORE_NAME.search(ends))
     if _WITHIN.search(ends) and begins[0].islower():
         return True
     if language == "de" and (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,6 +20,8 @@ from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.losses import occurrences
 
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
+_HEAD, _TAIL = re.compile(r"[^\w\s]+(?=\w)"), re.compile(r"(?<=\w)[^\w\s]+$")
+"""Signs at the ends of a term, as of `.NET` and `C++`."""
 _LINKED = 0.5
 """A word belongs to a term if this share of the strongest attention lies on it."""
 _BEFORE_WORDS = frozenset('([„“"$€£')
@@ -135,13 +138,26 @@ def edits_of_terms(
         if occurrences(term.target, aligned.text[edit.begin : edit.end]):
             continue  # it is there already
         edits.append(edit)
-    joined: list[Edit] = []
+    groups: list[list[Edit]] = []
     for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
-        if joined and edit.begin < joined[-1].end:
-            last = joined.pop()
-            edit = Edit(last.begin, max(last.end, edit.end), f"{last.text} {edit.text}")
-        joined.append(edit)
-    return joined
+        if groups and edit.begin < max(other.end for other in groups[-1]):
+            groups[-1].append(edit)
+        else:
+            groups.append([edit])
+    return list(itertools.chain.from_iterable(_joined(group, words) for group in groups))
+
+
+def _joined(edits: Sequence[Edit], words: Sequence[re.Match[str]]) -> Iterator[Edit]:
+    """Edits that overlap as one, or as one for each word if there are as many words."""
+    begin, end = edits[0].begin, max(edit.end for edit in edits)
+    replaced = [word for word in words if begin <= word.start() < end]
+    if len(edits) == 1:
+        yield edits[0]
+    elif len(replaced) == len(edits):
+        for edit, word in zip(edits, replaced, strict=True):
+            yield Edit(*word.span(), edit.text)
+    else:
+        yield Edit(begin, end, " ".join(edit.text for edit in edits))
 
 
 def _of_term(
@@ -170,6 +186,10 @@ def _of_term(
         elif last + 1 < len(words) and attention[last + 1] >= least:
             last += 1
     begin, end, text = words[first].start(), words[last].end(), term.target
+    if (tail := _TAIL.search(term.source)) and aligned.text.startswith(tail[0], end):
+        end += len(tail[0])
+    if (head := _HEAD.match(term.source)) and aligned.text.endswith(head[0], 0, begin):
+        begin -= len(head[0])
     capital = with_capital(text)
     if first == 0 and aligned.text[begin].isupper() and can_write(capital):
         text = capital

@@ -400,6 +400,7 @@ class _Reader:
             tags: whether its tags are literals too.
         """
         further = [Literal(*span) for span in keep]
+        known = {literal.span for literal in known_literals(text)} if terms else ()
         if self.has_tags and tags:
             is_split = self._plan.most_sentence_tokens is not None
             further += (
@@ -411,6 +412,7 @@ class _Reader:
             Literal(term.begin, term.end, target=term.target)
             for term in terms
             if not self._can_use(text[term.begin : term.end], term.target)
+            or (term.begin, term.end) in known
         )
         return self._texts.literals.of(text, self._language, self._plan.keeps_placeholders, further)
 

@@ -317,6 +317,10 @@ def test_a_term_that_cannot_be_placed_has_a_warning(
             "Anbieter",
         ),
         ("Acme sells tea.", {"Acme": "Acme™"}, ["Acme™"], "TM"),
+        ("Use C++ and C# now.", {"C++": "Ada", "C#": "Logo"}, ["Ada", "Logo"], "+"),
+        ("Use .NET here.", {".NET": "Java"}, ["Java"], ".Java"),
+        ("Node.js is good.", {"Node.js": "Knoten"}, ["Knoten"], "Node"),
+        ("COVID-19 is bad.", {"COVID-19": "Corona"}, ["Corona"], "19"),
     ],
 )
 def test_terms_stand_in_place_of_the_usual_words(
@@ -336,11 +340,18 @@ def test_terms_stand_in_place_of_the_usual_words(
         self._aligns = aligns
 
     monkeypatch.setattr(Corrections, "__init__", without_heads)
-    said = translated(shipped, text, glossary=json.dumps(glossary)).text
+    translation = translated(shipped, text, glossary=json.dumps(glossary))
+    said = translation.text
+    assert translation.warnings == ()
     at = 0
     for term in terms:
         at = said.index(term, at) + len(term)
     assert not_found not in said
+
+
+def test_commas_between_terms_stay(shipped: Translator) -> None:
+    said = translated(shipped, "Door, door, door!", glossary='{"door": "Pforte"}').text
+    assert said == "Pforte, Pforte, Pforte!"
 
 
 def test_every_alternative_has_the_terms(shipped: Translator) -> None:

@@ -32,6 +32,7 @@ EXPECTED = {
         "See vol. 3, pp. 12-15.|Done.",
         "What?!|No way!!|Yes.",
         "Version 2.0.1 is out.|Get it.",
+        "Use .NET here.|It is good.",
     ],
     "de": [
         "Dr. Müller kam um 5 Uhr.|Er ging.",
@@ -97,6 +98,7 @@ def test_sentence_boundaries_are_found(language: str, marked: str) -> None:
         ("One.\n\n* * *\n\n\tTwo.  \r\n", ["\n\n* * *\n\n\t", "  \r\n"]),
         ("- [ ] One.\n- [x] Two.", ["- [ ] ", "\n- [x] ", ""]),
         ("— Bonjour. Ça va ?", ["— ", " ", ""]),
+        ("-Bonjour. –Ça va ?\n—Oui.\n-5 et -v", ["-", " –", "\n—", "\n", ""]),
         ("a. One.\n  ii. Two.\nIV. Three.\nB. 4 cats.", ["a. ", "\n  ii. ", "\nIV. ", "\nB. ", ""]),
         ("z. B. one\nE. coli\ni. A. two\nX.Y. is", ["\n", "\n", "\n", ""]),
         ("Home | News  ·\tAbout us • a|b", [" | ", "  ·\t", " • ", ""]),
