@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -35,6 +36,8 @@ from dragoman_documents.xml.xml_profiles import XHTML
 _FOREIGN = ("svg", "math")
 _KINDS: Mapping[str, OpaqueKind] = {"br": "break", "wbr": "hidden"}
 _PRESERVING = ("pre", "textarea", "listing")
+_TEMPLATE = re.compile(r"(<%[^<>]*%>)")
+"""A tag of ERB, EJS or JSP."""
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
@@ -432,7 +435,7 @@ class _Segmenter:
         last = self._elements.last
         kind: SegmentKind = "title" if last.name in html_profile.TITLES else "text"
         spelling = self._title if last.name == "title" else self._text[not last.preserves]
-        texts = segments(pieces, spelling, kind=kind)
+        texts = segments(self._with_templates(pieces), spelling, kind=kind)
         self._out += _option(option, [*texts]) if option else [*texts]
 
     def _parts(
@@ -449,10 +452,25 @@ class _Segmenter:
                 continue
             parts.append(self._raw(token.raw[at:begin]))
             spelling = html_spelling.in_attribute(self._encoding, quote)
-            of_value = segments([Words(value)], spelling, kind="attribute")
+            words = self._with_templates([Words(value)])
+            of_value = segments(words, spelling, kind="attribute")
             parts += (part.content if isinstance(part, Raw) else part for part in of_value)
             at = end
         return [*parts, self._raw(token.raw[at:])]
+
+    def _with_templates(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Pieces in which the tags of a template engine, text to a browser, are not escaped."""
+        parts: list[Piece] = []
+        for piece in pieces:
+            if not (isinstance(piece, Words) and "<%" in piece.written):
+                parts.append(piece)
+                continue
+            for index, written in enumerate(_TEMPLATE.split(piece.written)):
+                if index % 2:
+                    parts.append(Opaque((self._raw(written),), written))
+                elif written:
+                    parts.append(Words(written))
+        return parts
 
     def _raw(self, written: str) -> bytes:
         return written.encode(self._encoding, self._errors)

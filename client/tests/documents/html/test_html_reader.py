@@ -397,3 +397,18 @@ def test_unknown_elements_and_buttons_are_inline() -> None:
     assert texts(HtmlReader(), page) == ["Press Go, (now) or Stop."]
     page = b"<my-card><h1>Title</h1><p>Text</p></my-card>"
     assert texts(HtmlReader(), page) == ["Title", "Text"]
+
+
+def test_tags_of_template_engines_are_not_escaped() -> None:
+    page = "<p title='Hi <%= a %>'>Hi <%= b ? c : d %>, 1 < 2 &lt;%= x %&gt; it<% end %></p>"
+
+    def translate(segment: Segment) -> tuple[str, PlacedCodes]:
+        text = segment.text.swapcase()
+        for begin, end in segment.markup.keep:
+            text = text[:begin] + segment.text[begin:end] + text[end:]
+        return text, PlacedCodes(tuple(code[:2] for code in segment.markup.codes))
+
+    assert written(HtmlReader(), page.encode(), translate).decode() == (
+        "<p title='hI <%= a %>'>hI <%= b ? c : d %>, 1 &lt; 2 &lt;%= X %&gt; IT<% end %></p>"
+    )
+    check_html(page.encode(), "<b>", Random(0))
