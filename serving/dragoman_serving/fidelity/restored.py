@@ -19,6 +19,11 @@ _SPACED_INSIDE = "«"
 """Some languages put a space behind this mark, unlike behind others that open."""
 
 
+_SPACES = "\u00a0\u2007\u2009\u202f"
+"""White space at which no line breaks, or that is thin; a model writes a space for each."""
+_BESIDE_NUMBER = re.compile(rf"(?<=\d)([{_SPACES}])([^\s\d]+)|(?<!\S)([^\s\d]+)([{_SPACES}])(?=\d)")
+
+
 class Edit(NamedTuple):
     """A span of a text, and its replacement."""
 
@@ -131,14 +136,17 @@ class _Spacing:
             side = self._written.before(occurrence.begin)
             begin = occurrence.begin - len(side.gap)
             if begin != last_end:
-                yield from _changed(begin, side.gap, self._spaced(occurrence, side, is_before=True))
+                gap = self._source.before(occurrence.source[0]).gap
+                spaced = self._spaced(occurrence, side, is_before=True)
+                yield from _changed(begin, side.gap, spaced, gap)
             last_end = occurrence.end
             side = self._written.behind(occurrence.end)
             spaced = self._spaced(occurrence, side, is_before=False)
             if side.neighbour == _PLACEHOLDER:
                 other = self._beginning[occurrence.end + len(side.gap)]
                 spaced = self._agreed(occurrence, spaced, other, side)
-            yield from _changed(occurrence.end, side.gap, spaced)
+            gap = self._source.behind(occurrence.source[1]).gap
+            yield from _changed(occurrence.end, side.gap, spaced, gap)
 
     def _spaced(self, occurrence: Occurrence, side: _Side, *, is_before: bool) -> bool | None:
         """Whether one side of a placeholder should have white space; None: keep it as it is."""
@@ -194,9 +202,12 @@ class _Surroundings:
         return _Side(self._text[end:index], _kind(text[:1], index in self._begins))
 
 
-def _changed(begin: int, gap: str, spaced: bool | None) -> Iterator[Edit]:
-    if spaced is not None and spaced != bool(gap):
-        yield Edit(begin, begin + len(gap), " " if spaced else "")
+def _changed(begin: int, gap: str, spaced: bool | None, in_source: str) -> Iterator[Edit]:
+    if spaced is None:
+        return
+    new = (in_source if in_source in [*_SPACES] else gap or " ") if spaced else ""
+    if new != gap:
+        yield Edit(begin, begin + len(gap), new)
 
 
 def _is_inner(occurrence: Occurrence, is_before: bool) -> bool:
@@ -216,6 +227,16 @@ def _kind(character: str, is_placeholder: bool) -> str:
     if is_placeholder and character:
         return _PLACEHOLDER
     return _WORD if character.isalnum() else character
+
+
+def with_spaces(text: str, source: str) -> str:
+    """Returns a translation with the white space of its source beside numbers, as in `5 km`."""
+    for behind, unit, word, before in _BESIDE_NUMBER.findall(source):
+        if unit:
+            text = re.sub(rf"(?<=\d) (?={re.escape(unit)}(?!\w))", behind, text, count=1)
+        else:
+            text = re.sub(rf"(?<!\S)({re.escape(word)}) (?=\d)", rf"\1{before}", text, count=1)
+    return text
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:

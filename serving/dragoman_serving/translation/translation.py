@@ -12,6 +12,7 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.language import Detected
+from dragoman_serving.fidelity.restored import with_spaces
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.token_pair import Scored, attention_of_tokens
@@ -256,6 +257,8 @@ def written(
         return sentence.original if is_whole else ""
     if sentence.literals or sentence.capitals:
         text = sentence.restored(text).text
+    if sentence.has_numbers:
+        text = with_spaces(text, sentence.original)
     if not sentence.has_marks:
         return text
     if "…" in sentence.original and "..." not in sentence.original:

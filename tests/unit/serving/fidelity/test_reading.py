@@ -77,6 +77,7 @@ def test_indices_are_those_of_the_line() -> None:
         ("« X1 »", "« {n} »", "« {n} »"),
         ("TheX1 is", "L'{n} est", "The {n} is"),
         ("有X1", "({n})", "有{n}"),
+        ("Hallo X1 da", "Hello\u00a0{n} there", "Hallo\u00a0{n} da"),
     ],
 )
 def test_white_space_beside_the_same_neighbour_equals_the_sources(
