@@ -15,6 +15,7 @@ from dragoman_options.markup import Markup
 
 from dragoman_documents.core.languages import is_same_language
 from dragoman_documents.core.segments import Raw, Segment, Spelling
+from dragoman_documents.core.text_tags import tag_spans
 from dragoman_documents.localisation.messages import InsertedText, chosen, is_text, message
 from dragoman_documents.text_files.text_reader import TextReader
 
@@ -117,7 +118,7 @@ class JsonReader(TextReader):
                 at,
                 InsertedText(
                     text,
-                    Markup(),
+                    Markup(keep=tag_spans(text)),
                     b"",
                     spelling,
                     before=("" if is_empty else ", ") + before,

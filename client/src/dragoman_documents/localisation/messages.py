@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dragoman_options.markup import PlacedCodes
 
 from dragoman_documents.core.segments import Raw, Segment, Spelling, Words, segments
+from dragoman_documents.core.text_tags import with_tags
 
 _TAG = re.compile(r"</?\w[^<>]*>")
 _SYNTAX = re.compile(r"</?\w[^<>]*>|%[-0^]?[A-Za-z](?!\w)|[%$#]?\{[^{}]*\}")
@@ -99,4 +100,5 @@ def message(
         write: escapes a text.
     """
     spelling = Spelling(encoding, read, lambda text: write(text).encode(encoding, "replace"))
-    return segments([Words(written)], spelling)
+    pieces = with_tags([Words(written)], lambda tag: tag.encode(encoding, "replace"))
+    return segments([*pieces], spelling)

@@ -22,6 +22,7 @@ from dragoman_documents.core.segments import (
     segments,
 )
 from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
+from dragoman_documents.core.text_tags import with_tags
 from dragoman_documents.localisation.plural_forms import plural_forms
 from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
 
@@ -166,7 +167,10 @@ class PoReader(TextReader):
         after = marked
         for index, (source, forms) in enumerate(texts):
             last = begins.get("msgstr[1]", end) if index + 1 < len(texts) else end
-            parts = tuple(segments([*with_mnemonic(source, _MARKS, str.encode)], _MESSAGE))
+            pieces = [*with_mnemonic(source, _MARKS, str.encode)]
+            parts = tuple(segments([*with_tags(pieces, str.encode)], _MESSAGE))
+            if sum(isinstance(part, Segment) for part in parts) != 1:
+                parts = tuple(segments(pieces, _MESSAGE))
             message_text = next(part for part in parts if isinstance(part, Segment))
             translated.append(
                 PoText(

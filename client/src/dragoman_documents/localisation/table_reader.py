@@ -12,6 +12,7 @@ from typing import Final
 from dragoman_options.markup import Markup
 
 from dragoman_documents.core.segments import Raw, Segment, Spelling
+from dragoman_documents.core.text_tags import tag_spans
 from dragoman_documents.localisation.messages import message
 from dragoman_documents.text_files.text_reader import TextReader
 
@@ -107,4 +108,4 @@ def _plain(written: str, encoding: str, delimiter: str) -> Segment:
         return field.encode(encoding, "replace")
 
     spelling = Spelling(encoding, str, write)
-    return Segment(text, Markup(), written.encode(encoding), spelling)
+    return Segment(text, Markup(keep=tag_spans(text)), written.encode(encoding), spelling)

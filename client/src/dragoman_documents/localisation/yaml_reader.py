@@ -11,6 +11,7 @@ import yaml
 from dragoman_options.markup import Markup
 
 from dragoman_documents.core.segments import Raw, Segment, Spelling
+from dragoman_documents.core.text_tags import tag_spans
 from dragoman_documents.localisation.messages import chosen, has_text
 from dragoman_documents.text_files.text_reader import TextReader
 
@@ -79,7 +80,7 @@ class YamlReader(TextReader):
             return content.encode(encoding, "replace")
 
         spelling = Spelling(encoding, str, write)
-        return Segment(core, Markup(), written.encode(encoding), spelling)
+        return Segment(core, Markup(keep=tag_spans(core)), written.encode(encoding), spelling)
 
 
 def _quoted(text: str, style: str) -> str:

@@ -99,6 +99,11 @@ def _translated(document: str, reading: Reading = READING) -> str:
             'msgid "Go E&xit\\n"\nmsgstr ""\n',
             '#, fuzzy\nmsgid "Go E&xit\\n"\nmsgstr "gO e&XIT\\n"\n',
         ),
+        (
+            'msgid "<big><b>A</b>\\n<u>B</u> C</big>"\nmsgstr ""\n',
+            '#, fuzzy\nmsgid "<big><b>A</b>\\n<u>B</u> C</big>"\n'
+            'msgstr ""\n"<big><b>a</b>\\n"\n"<u>b</u> c</big>"\n',
+        ),
         ('#, fuzzy, c\nmsgid "A"\nmsgstr ""\n', '#, fuzzy, c\nmsgid "A"\nmsgstr "a"\n'),
         ('#, c\nmsgid "A"\nmsgstr ""\n', '#, fuzzy, c\nmsgid "A"\nmsgstr "a"\n'),
         ('# a\n#| b\nmsgid "A"\nmsgstr ""\n', '# a\n#, fuzzy\n#| b\nmsgid "A"\nmsgstr "a"\n'),

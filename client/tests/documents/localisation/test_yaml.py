@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from dragoman_client.files.file_formats import open_reader
+from dragoman_documents.core.segments import Segment
 from hypothesis import given
 from hypothesis import strategies as st
 from text_laws import NOISE, READING, check_text_file, real_files, texts_of
@@ -107,3 +108,12 @@ def test_other_files_are_refused(content: str, message: str | None) -> None:
         return
     with pytest.raises(ValueError, match=message):
         read(open_reader("yaml", READING), content.encode())
+
+
+def test_tags_are_kept() -> None:
+    document = b"en:\n  a: See <b>it</b>,<br/> <name>\n"
+    (segment,) = (
+        part for part in read(open_reader("yaml", READING), document) if isinstance(part, Segment)
+    )
+    kept = [segment.text[begin:end] for begin, end in segment.markup.keep]
+    assert kept == ["<b>", "</b>", "<br/>"]
