@@ -255,7 +255,7 @@ class SourceTexts:
             marked=read.marked,
             tags=read.tags,
             original=read.original,
-            has_marks=read.marked is None
+            has_marks=not (read.marked and read.marked.markup.codes)
             and not plan.assessed
             and ("…" in read.original or read.original[-1:] in "?!"),
             capitals=read.capitals,

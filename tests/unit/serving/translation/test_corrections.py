@@ -359,3 +359,10 @@ def test_every_alternative_has_the_terms(shipped: Translator) -> None:
         shipped, "The house is big.", glossary='{"house": "Bude"}', num_return_sequences=3
     )
     assert all("Bude" in translation.text for translation in (best, *best.others))
+
+
+@pytest.mark.parametrize("text", ["Loading…", "Wait… is it red?!", "What?? No…"])
+def test_marks_are_kept_in_a_text_of_a_document(shipped: Translator, text: str) -> None:
+    plain = translated(shipped, text).text
+    assert translated(shipped, text, markup={"codes": []}).text == plain
+    assert ("…" in plain, "..." in plain) == (True, False)
