@@ -240,9 +240,13 @@ def _pieces(paragraph: str, language: str) -> Iterator[str]:
     """The sentences of the columns of a paragraph; concatenated, they are the paragraph."""
     begin = 0
     for column in _COLUMN.finditer(paragraph):
-        end = column.end() if column[0].isspace() else column.start()
+        is_bar = not column[0].isspace()
+        before = paragraph[max(begin, column.start() - _SEEN) : column.start()]
+        if is_bar and before.count("(") > before.count(")"):
+            continue  # P(A | B)
+        end = column.start() if is_bar else column.end()
         yield from _segmented(paragraph[begin:end], language)
-        if end < column.end():
+        if is_bar:
             yield column[0]
         begin = column.end()
     yield from _segmented(paragraph[begin:], language)

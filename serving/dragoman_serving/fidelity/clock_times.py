@@ -20,7 +20,9 @@ _TIMES = {
 }
 _FRENCH = re.compile(r"\d\s?h\s?\d")
 _LATER = re.compile(
-    r"abend|mittag|nacht|soir|midi|nuit|evening|night|afternoon|noon", re.IGNORECASE
+    r"abend|mittag|nacht|soir|midi|nuit|evening|night|afternoon|noon|tarde|noche|noite|sera|notte"
+    r"|pomeriggio|avond|middag",
+    re.IGNORECASE,
 )
 """Words that say the half of the day, besides those of the morning."""
 _NOON, _DAY, _HOUR = 12, 24, 60

@@ -153,8 +153,9 @@ class _Spacing:
         begin, end = occurrence.source
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
         was, neighbour = in_source.neighbour, side.neighbour
-        is_joined = is_before and neighbour == _WORD and not side.gap
-        if is_joined and was != _WORD and not self._written.is_unspaced(occurrence.begin):
+        is_joined = is_before and neighbour == _WORD and not side.gap and was != _WORD
+        is_tag = occurrence.raw.startswith("<")
+        if is_joined and not is_tag and not self._written.is_unspaced(occurrence.begin):
             return True  # `L'{object}` is no `The{object}`
         if not was or not neighbour:
             return None

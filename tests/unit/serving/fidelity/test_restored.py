@@ -13,6 +13,8 @@ from dragoman_serving.fidelity.restored import Occurrence, Restored, with_spaces
         ("<b> Hallo </b> Welt.", "<b>Hello</b> world.", "<b>Hallo</b> Welt."),
         ("<b>Hallo</b>Welt.", "<b> Hello </b> world.", "<b> Hallo </b> Welt."),
         ("<i> <b> Hallo </b> </i>.", "<i><b>Hello</b></i> .", "<i><b>Hallo</b></i> ."),
+        ("<b>Hallo</b> Welt", "<b>Hello!</b> world", "<b>Hallo</b> Welt"),
+        ("Haus<b>tür</b>", "<b>front</b> (door)", "Haus<b>tür</b>"),
         ("eins <br> zwei <br/> drei", "one<br>two <br/>three", "eins<br>zwei <br/>drei"),
     ],
 )

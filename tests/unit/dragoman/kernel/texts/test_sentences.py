@@ -101,6 +101,7 @@ def test_sentence_boundaries_are_found(language: str, marked: str) -> None:
         ("-Bonjour. –Ça va ?\n—Oui.\n-5 et -v", ["-", " –", "\n—", "\n", ""]),
         ("a. One.\n  ii. Two.\nIV. Three.\nB. 4 cats.", ["a. ", "\n  ii. ", "\nIV. ", "\nB. ", ""]),
         ("z. B. one\nE. coli\ni. A. two\nX.Y. is", ["\n", "\n", "\n", ""]),
+        ("It is P(A | B) | or (a)", [" | ", ""]),
         ("Home | News  ·\tAbout us • a|b", [" | ", "  ·\t", " • ", ""]),
     ],
 )
