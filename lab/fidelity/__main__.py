@@ -2,7 +2,8 @@
 
 Numbers by value, emoji and signs, placeholders, glossary terms, single words, with the cost of the
 options that protect them: `--options` are those of all requests, `--without` those of the requests
-that they are compared with. The model is a bundle in process, or a running server (`--bundle URL`).
+that they are compared with. The model is a bundle in process, or a running server (`--bundle URL`),
+or the shipped one in LibreTranslate (see `lab.fidelity.libretranslate`).
 
 Example: python -m lab.fidelity --data-dir CORPORA --limit 400
 """
@@ -33,6 +34,8 @@ from dragoman.kernel.errors import InvalidRequest, UsageError
 from lab.fidelity import terms
 from lab.fidelity.bench import Bench, Pairs, Row, Translate
 from lab.fidelity.cases import read_cases
+from lab.fidelity.libretranslate import PREFIX as LIBRETRANSLATE
+from lab.fidelity.libretranslate import libretranslate
 from lab.fidelity.made_up import number_texts
 from lab.measurement import (
     PROJECT,
@@ -63,6 +66,13 @@ def open_model(where: str) -> Iterator[Translate]:
     """A function that translates in batches, refused texts to nothing: of a bundle or a server."""
     is_server = "://" in where
     model: Any
+    opened: contextlib.AbstractContextManager[Any]
+    if where.startswith(LIBRETRANSLATE):
+        opened = libretranslate(Path(where.removeprefix(LIBRETRANSLATE)), SHIPPED)
+    else:
+        opened = contextlib.closing(
+            Client(where, timeout_s=600) if is_server else Translator(Path(where))
+        )
 
     def translate(texts: Sequence[str], options: Mapping[str, Any]) -> list[Any]:
         if not texts:
@@ -79,9 +89,7 @@ def open_model(where: str) -> Iterator[Translate]:
             half = len(texts) // 2
             return [*translate(texts[:half], options), *translate(texts[half:], options)]
 
-    with contextlib.closing(
-        Client(where, timeout_s=600) if is_server else Translator(Path(where))
-    ) as model:
+    with opened as model:
         yield translate
 
 
