@@ -93,7 +93,7 @@ _OF_LETTERS = (
     r"(?<![\w-])(?:AUD|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|NOK|NZD|PLN|SEK|USD)(?![\w-])",
 )
 _OF_WORDS = (
-    r"(?<!\w)(?:__\w{1,64}__|_{3,})(?!\w)",
+    r"(?<!\w)(?:__\w{1,64}__|_{3,})(?!\w)|(?<!\S)[a-h]\)(?=\s)",
     r"(?<![\w=<>!&-])(?:[a-z_]|[A-Z](?![a-z]))[\w.-]{0,64}+=(?!=)[^\s<>\"'()\[\]{},;]{0,200}\w",
     rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
     rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
@@ -142,7 +142,7 @@ _KNOWN = re.compile(
 )
 _HINT = re.compile(
     r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}"
-    r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}"
+    r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}|(?<!\S)[a-h]\)"
 )
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")

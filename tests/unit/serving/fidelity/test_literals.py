@@ -88,6 +88,7 @@ def known(text: str) -> list[str]:
             "dd.MM.yyyy HH:mm, YYYY-MM-DD. TT.MM.JJJJ, d.h. m/s",
             ["dd.MM.yyyy HH:mm", "YYYY-MM-DD", "TT.MM.JJJJ"],
         ),
+        ("b) one c) two, (a) or x)", ["b)", "c)"]),
         ("from !user, no! yes !important", ["!user", "!important"]),
         ("at EXAMPLE.ORG or A.B.COM/x; STOP.IT", ["EXAMPLE.ORG", "A.B.COM"]),
         (
