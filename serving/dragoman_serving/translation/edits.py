@@ -20,7 +20,7 @@ from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.losses import occurrences
 
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
-_HEAD, _TAIL = re.compile(r"[^\w\s]+(?=\w)"), re.compile(r"(?<=\w)[^\w\s]+$")
+_HEAD, _TAIL = re.compile(r"(?<!\S)[^\w\s]{1,8}+(?=\w)"), re.compile(r"(?<=\w)[^\w\s]+$")
 """Signs at the ends of a term, as of `.NET` and `C++`."""
 _LINKED = 0.5
 """A word belongs to a term if this share of the strongest attention lies on it."""
