@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ MOST_BYTES = 64 << 20
 """Limit of a frame: larger than any valid request, and small enough for memory; also in
 relay/frames.h."""
 
+_SEPARATOR = ","
+"""Separates the absolute paths of sockets; also in relay/backend.c."""
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
 _TWO_U32, _TWO_U64 = struct.Struct("<II"), struct.Struct("<QQ")
 _ANSWER = struct.Struct("<QBB")
@@ -254,6 +256,17 @@ class Figure:
     value: float
     labels: tuple[tuple[str, str], ...] = ()
     """Names and values, besides the model's name. Metrics of one name must be consecutive."""
+
+
+def join_paths(paths: Iterable[object]) -> str:
+    """Returns the sockets of several engine processes as one text, as for a URL."""
+    return _SEPARATOR.join(map(str, paths))
+
+
+def split_paths(text: str) -> list[str]:
+    """Returns the absolute paths in the result of `join_paths`, at least one."""
+    first, *others = text.split(f"{_SEPARATOR}/")
+    return [first, *(f"/{path}" for path in others)]
 
 
 def pack_figures(figures: Sequence[Figure]) -> bytes:

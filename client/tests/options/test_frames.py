@@ -31,9 +31,11 @@ from dragoman_options.frames import (
     Request,
     RequestOptions,
     Tensor,
+    join_paths,
     pack_figures,
     pack_ready,
     pack_refused,
+    split_paths,
     unpack_cancel,
 )
 from dragoman_options.refusal import WrongValue
@@ -133,6 +135,14 @@ def test_an_answer_too_large_for_a_frame_is_an_error() -> None:
 @given(FIGURES)
 def test_metrics_survive_packing(figures: list[Figure]) -> None:
     assert unpack_figures(body_of(pack_figures(figures), Kind.FIGURES)) == figures
+
+
+PATHS = st.text("ab/,").map(lambda name: f"/{name}s").filter(lambda path: ",/" not in path)
+
+
+@given(st.lists(PATHS, min_size=1))
+def test_paths_survive_joining(paths: list[str]) -> None:
+    assert split_paths(join_paths(paths)) == paths
 
 
 def test_short_frames_survive_packing() -> None:

@@ -53,6 +53,7 @@ bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled)
         *slot = *filled;
         slot->turn = turn;
         in_flight->used++;
+        in_flight->bytes += slot->bytes;
     } else
         release(in_flight, index_of(number));
     pthread_mutex_unlock(&in_flight->lock);
@@ -66,6 +67,14 @@ void return_slot(InFlight *in_flight, uint64_t number)
     pthread_mutex_unlock(&in_flight->lock);
 }
 
+/* Remove a request from those in flight. */
+static void remove_slot(InFlight *in_flight, uint32_t index)
+{
+    in_flight->used--;
+    in_flight->bytes -= in_flight->slots[index].bytes;
+    release(in_flight, index);
+}
+
 static bool look_up(InFlight *in_flight, uint64_t number, bool take, Slot *found)
 {
     bool is_there = false;
@@ -76,10 +85,8 @@ static bool look_up(InFlight *in_flight, uint64_t number, bool take, Slot *found
         is_there = slot->request != NULL && slot->turn == number >> 32;
         if (is_there)
             *found = *slot;
-        if (is_there && take) {
-            release(in_flight, index);
-            in_flight->used--;
-        }
+        if (is_there && take)
+            remove_slot(in_flight, index);
     }
     pthread_mutex_unlock(&in_flight->lock);
     return is_there;
@@ -106,8 +113,7 @@ static bool take_next(InFlight *in_flight, const uint64_t *now, uint32_t *from, 
         found = slot->request != NULL && expired;
         if (found) {
             *taken = *slot;
-            release(in_flight, *from);
-            in_flight->used--;
+            remove_slot(in_flight, *from);
         }
     }
     pthread_mutex_unlock(&in_flight->lock);
@@ -129,6 +135,22 @@ void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot))
     /* No new request can become visible, so each one is found once without holding the lock. */
     while (take_next(in_flight, NULL, &from, &slot))
         give_up(&slot);
+}
+
+void open_slots(InFlight *in_flight)
+{
+    pthread_mutex_lock(&in_flight->lock);
+    in_flight->closed = false;
+    pthread_mutex_unlock(&in_flight->lock);
+}
+
+bool slots_are_open(InFlight *in_flight, size_t *bytes)
+{
+    pthread_mutex_lock(&in_flight->lock);
+    const bool open = !in_flight->closed;
+    *bytes = in_flight->bytes;
+    pthread_mutex_unlock(&in_flight->lock);
+    return open;
 }
 
 void write_cancelled(InFlight *in_flight, Written *to)

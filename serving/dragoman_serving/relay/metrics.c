@@ -1,4 +1,5 @@
 /* Metrics on Triton's metrics port. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "relay.h"
@@ -25,8 +26,14 @@ static Labels read_labels(Reading *frame)
     return labels;
 }
 
-static void declare(Figures *figures, uint32_t index, const char *model, const Labels *labels)
+static void declare(Figures *figures, uint32_t index, TRITONSERVER_MetricKind kind,
+                    const char *model, const Labels *labels)
 {
+    if (kind == TRITONSERVER_METRIC_KIND_GAUGE) {
+        figures->gauges[index] = calloc(MOST_ENGINES, sizeof(double));
+        if (figures->gauges[index] == NULL)
+            return;
+    }
     TRITONSERVER_Parameter *parameters[1 + MOST_LABELS];
     parameters[0] = TRITONSERVER_ParameterNew("model", TRITONSERVER_PARAMETER_STRING, model);
     for (uint32_t i = 0; i < labels->count; i++)
@@ -38,8 +45,16 @@ static void declare(Figures *figures, uint32_t index, const char *model, const L
         TRITONSERVER_ParameterDelete(parameters[i]);
 }
 
-/* Every frame has the same metrics in the same order: increments of counters, values of gauges. */
-void publish_figures(Figures *figures, const char *model, Reading *frame)
+/* Set a gauge to the sum of the engines' values. */
+static void set_gauge(const Figures *figures, uint32_t index)
+{
+    double sum = 0;
+    for (uint32_t engine = 0; engine < MOST_ENGINES; engine++)
+        sum += figures->gauges[index][engine];
+    ignore(TRITONSERVER_MetricSet(figures->metrics[index], sum));
+}
+
+static void publish(Figures *figures, const char *model, uint32_t engine, Reading *frame)
 {
     const uint32_t count = read_number(frame, 4);
     const char *last_name = NULL;
@@ -59,17 +74,38 @@ void publish_figures(Figures *figures, const char *model, Reading *frame)
                 ignore(
                     TRITONSERVER_MetricFamilyNew(&figures->families[i], kind, name, description));
             if (figures->families[i] != NULL)
-                declare(figures, i, model, &labels);
+                declare(figures, i, kind, model, &labels);
             figures->count++;
         }
         last_name = name;
         if (figures->metrics[i] == NULL)
-            continue; /* the server was started without metrics */
-        if (kind == TRITONSERVER_METRIC_KIND_GAUGE)
-            ignore(TRITONSERVER_MetricSet(figures->metrics[i], value));
-        else if (value > 0)
+            continue; /* the server was started without metrics, or memory is exhausted */
+        if (figures->gauges[i] != NULL) {
+            figures->gauges[i][engine] = value;
+            set_gauge(figures, i);
+        } else if (value > 0)
             ignore(TRITONSERVER_MetricIncrement(figures->metrics[i], value));
     }
+}
+
+/* Every frame has the same metrics in the same order: increments of counters, values of gauges. */
+void publish_figures(Figures *figures, const char *model, uint32_t engine, Reading *frame)
+{
+    pthread_mutex_lock(&figures->lock);
+    publish(figures, model, engine, frame);
+    pthread_mutex_unlock(&figures->lock);
+}
+
+void forget_engine(Figures *figures, uint32_t engine)
+{
+    pthread_mutex_lock(&figures->lock);
+    for (uint32_t i = 0; i < figures->count; i++) {
+        if (figures->metrics[i] == NULL || figures->gauges[i] == NULL)
+            continue;
+        figures->gauges[i][engine] = 0;
+        set_gauge(figures, i);
+    }
+    pthread_mutex_unlock(&figures->lock);
 }
 
 void withdraw_figures(Figures *figures)
@@ -81,5 +117,6 @@ void withdraw_figures(Figures *figures)
             ignore(TRITONSERVER_MetricDelete(figures->metrics[i]));
         if (figures->families[i] != NULL && is_last_of_family)
             ignore(TRITONSERVER_MetricFamilyDelete(figures->families[i]));
+        free(figures->gauges[i]);
     }
 }

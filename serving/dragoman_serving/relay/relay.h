@@ -1,7 +1,7 @@
-/* The relay: sends Triton's requests to the engine process, and returns its answers.
+/* The relay: sends Triton's requests to the engine processes, and returns their answers.
  *
  * It runs inside Triton's process and has no knowledge of translation. Each model has one
- * connection and one thread that reads from it.
+ * connection to each engine process, and one thread that reads from it.
  */
 #ifndef DRAGOMAN_RELAY_H
 #define DRAGOMAN_RELAY_H
@@ -18,6 +18,7 @@ typedef struct {
     TRITONBACKEND_ModelInstance *instance;
     uint64_t begin_ns;
     uint64_t expires_ns; /* when the relay answers instead of the engine; 0: never */
+    size_t bytes;        /* size of its frame, a measure of its work */
     uint32_t turn;       /* how often the slot was taken; part of a request's number */
     uint32_t next_free;  /* in a free slot, 1 + index of the next free slot; 0: none */
     bool cancelled;      /* the engine was notified of the cancellation */
@@ -28,6 +29,7 @@ typedef struct {
     Slot *slots;
     uint32_t count, free; /* `free` like `next_free` */
     atomic_uint used;     /* requests in flight */
+    size_t bytes;         /* of these requests */
     bool closed;
 } InFlight;
 
@@ -46,6 +48,10 @@ bool take_slot(InFlight *in_flight, uint64_t number, Slot *taken);
 bool take_expired(InFlight *in_flight, uint64_t now, uint32_t *from, Slot *taken);
 /* Close, then call `give_up(slot)` for every request. */
 void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot));
+/* Allow requests in flight again. */
+void open_slots(InFlight *in_flight);
+/* Whether requests are allowed in flight, and the bytes of those that are. */
+bool slots_are_open(InFlight *in_flight, size_t *bytes);
 /* Write a frame for each request that was cancelled since the last call. */
 void write_cancelled(InFlight *in_flight, Written *to);
 
@@ -58,16 +64,22 @@ void answer_error(const Slot *slot, TRITONSERVER_Error *error);
 /* Pass an answer to its request if that is still in flight. */
 void pass_answer(InFlight *in_flight, Reading *frame);
 
-enum { MOST_FIGURES = 4096, MOST_LABELS = 4 };
+enum { MOST_FIGURES = 4096, MOST_LABELS = 4, MOST_ENGINES = 64 };
 
-/* Metrics on Triton's metrics port. Consecutive ones with the same name share a family. */
+/* Metrics on Triton's metrics port, summed over the engine processes. Consecutive ones with the
+ * same name share a family. */
 typedef struct {
+    pthread_mutex_t lock;
     TRITONSERVER_MetricFamily *families[MOST_FIGURES];
     TRITONSERVER_Metric *metrics[MOST_FIGURES];
+    double *gauges[MOST_FIGURES]; /* the value of each engine process; NULL: a counter */
     uint32_t count;
 } Figures;
 
-void publish_figures(Figures *figures, const char *model, Reading *frame);
+/* Publish the metrics of the engine process with this index. */
+void publish_figures(Figures *figures, const char *model, uint32_t engine, Reading *frame);
+/* Remove the values of an engine process that has ended from the gauges. */
+void forget_engine(Figures *figures, uint32_t engine);
 void withdraw_figures(Figures *figures);
 
 uint64_t now_ns(void);

@@ -217,7 +217,7 @@ static void drop(const Slot *slot) { answer_error(slot, unavailable("the round i
 static long fuzz_frames(Chance *chance)
 {
     InFlight in_flight = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    Figures figures = {.count = 0};
+    Figures figures = {.lock = PTHREAD_MUTEX_INITIALIZER};
     uint64_t numbers[MOST_REQUESTS];
     unsigned live = 0;
     for (unsigned i = below(chance, MOST_REQUESTS); i > 0; i--) {
@@ -249,7 +249,7 @@ static long fuzz_frames(Chance *chance)
         if (is_answer)
             pass_answer(&in_flight, &frame);
         else
-            publish_figures(&figures, "translate", &frame);
+            publish_figures(&figures, "translate", below(chance, MOST_ENGINES), &frame);
         free(copy);
         free(written.bytes);
     }
@@ -257,6 +257,7 @@ static long fuzz_frames(Chance *chance)
     write_cancelled(&in_flight, &cancelled);
     free(cancelled.bytes);
     close_slots(&in_flight, drop);
+    forget_engine(&figures, below(chance, MOST_ENGINES));
     withdraw_figures(&figures);
     free(in_flight.slots);
     return frames;

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from dragoman_options.frames import (
     Kind,
     RequestOptions,
     Tensor,
+    join_paths,
     pack_figures,
     pack_ready,
     pack_refused,
@@ -85,6 +89,7 @@ class Engine:
 
     def __init__(self, connected: socket.socket) -> None:
         connected.settimeout(WAIT_S)
+        self.socket = connected
         self.connection = Connection(connected)
         self._frames = self.connection.frames()
 
@@ -95,6 +100,9 @@ class Engine:
 
     def take(self) -> Frame:
         return Frame.unpack(self.receive(Kind.REQUEST))
+
+    def answer(self, request: Frame) -> None:
+        self.send(Answer(request.number, ()).pack())
 
     def send(self, *frames: bytes) -> None:
         for frame in frames:
@@ -154,6 +162,61 @@ def engine(triton: Triton, starting: Starting) -> Iterator[Engine]:
     yield starting.engine
     if triton.model.state:
         triton.finalize()
+
+
+@dataclass
+class Two:
+    """Two engine processes, as sockets, and a model that connects to both."""
+
+    triton: Triton
+    listening: list[socket.socket]
+    initialized: Future[tuple[int, str] | None]
+
+    def connected(self, index: int) -> Engine:
+        """The next connection to an engine; its hello is read."""
+        engine = Engine(self.listening[index].accept()[0])
+        assert Hello.unpack(engine.receive(Kind.HELLO)) == Hello("translate", is_relay=True)
+        return engine
+
+    def ready(self) -> list[Engine]:
+        """Both engines, which the relay has seen to be ready."""
+        engines = [self.connected(index) for index in range(2)]
+        for engine in engines:
+            engine.send(pack_ready("{}"))
+        assert self.initialized.result(WAIT_S) is None
+        for engine in engines:
+            self.until_chosen(engine, engines)
+        return engines
+
+    def until_chosen(self, chosen: Engine, engines: Sequence[Engine]) -> None:
+        """Send requests, which are answered, until one reaches an engine."""
+        while True:
+            request = asked()
+            self.triton.execute(request)
+            readable, _, _ = select.select([engine.socket for engine in engines], [], [], WAIT_S)
+            (engine,) = (engine for engine in engines if engine.socket in readable)
+            engine.answer(engine.take())
+            request.response()
+            if engine is chosen:
+                return
+
+
+@pytest.fixture
+def two(triton: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
+    folders = [tmp_path / "a,b", tmp_path / "c"]
+    with contextlib.ExitStack() as closing:
+        pool = closing.enter_context(ThreadPoolExecutor(1))
+        listening = []
+        for folder in folders:
+            folder.mkdir()
+            listening.append(closing.enter_context(socket.socket(socket.AF_UNIX)))
+            listening[-1].settimeout(WAIT_S)
+            listening[-1].bind(str(folder / "s"))
+            listening[-1].listen()
+        monkeypatch.setenv(VARIABLE, join_paths([folder / "s" for folder in folders]))
+        yield Two(triton, listening, pool.submit(triton.initialize))
+        if triton.model.state:
+            triton.finalize()
 
 
 def asked() -> Request:
@@ -418,6 +481,146 @@ def test_answers_arrive_without_a_metrics_port(triton: Triton, engine: Engine) -
     engine.send(Failure(engine.take().number, ErrorCode.INVALID_ARG, "no").pack())
     assert request.failure() == (ErrorCode.INVALID_ARG, "no")
     assert triton.metrics == []
+
+
+def test_a_request_goes_to_the_engine_with_the_least_work(two: Two) -> None:
+    few, many = two.ready()
+    sizes = [1000, 10, 10, 10]
+    two.until_chosen(few, [few, many])  # then the turn is that of the other
+    requests = [
+        Request([Tensor.of("text_input", DataType.BYTES, (1,), [b"x" * size])]) for size in sizes
+    ]
+    for request in requests:
+        two.triton.execute(request)
+    large, small = many.take(), [few.take() for _ in sizes[1:]]
+    assert [len(taken.texts[0].data) - 4 for taken in (large, *small)] == sizes
+    many.answer(large)
+    requests[0].response()
+    following = asked()
+    two.triton.execute(following)
+    many.answer(many.take())  # the one with nothing in flight
+    following.response()
+    for taken, request in zip(small, requests[1:], strict=True):
+        few.answer(taken)
+        request.response()
+
+
+def test_engines_with_equal_work_take_turns(two: Two) -> None:
+    engines = two.ready()
+    for _ in range(3):
+        for engine in engines:
+            two.until_chosen(engine, engines)
+
+
+def test_an_engine_that_ends_is_skipped_until_it_is_ready_again(two: Two) -> None:
+    engines = two.ready()
+    stays, ends = engines
+    held = [asked() for _ in range(4)]
+    for request in held:
+        two.triton.execute(request)
+    taken = [stays.take() for _ in range(2)]
+    ends.go()
+    back = two.connected(1)  # the relay connects again
+    failed = [request for request in held if not request.responses.empty()]
+    assert [request.failure() for request in failed] == [GONE, GONE]
+    for frame in taken:
+        stays.answer(frame)
+    for _ in range(4):  # it has not loaded the model yet
+        request = asked()
+        two.triton.execute(request)
+        stays.answer(stays.take())
+        request.response()
+    back.send(pack_ready("{}"))
+    two.until_chosen(back, [stays, back])
+    two.until_chosen(stays, [stays, back])
+
+
+def test_requests_fail_while_no_engine_is_ready(two: Two) -> None:
+    for engine in two.ready():
+        engine.go()
+    back = [two.connected(index) for index in range(2)]
+    request = asked()
+    two.triton.execute(request)
+    assert request.failure() == GONE
+    back[1].send(pack_ready("{}"))
+    two.until_chosen(back[1], back)
+
+
+@pytest.mark.parametrize("fault", ["loads", "refuses", "ends"])
+def test_a_model_is_ready_when_one_engine_is(two: Two, fault: str) -> None:
+    other, ready = (two.connected(index) for index in range(2))
+    if fault == "refuses":
+        other.send(pack_refused("no bundle"))
+    if fault != "loads":
+        other.go()
+    ready.send(pack_ready("{}"))
+    assert two.initialized.result(WAIT_S) is None
+    for _ in range(3):
+        request = asked()
+        two.triton.execute(request)
+        ready.answer(ready.take())
+        request.response()
+
+
+def test_a_model_whose_engines_all_refuse_it_is_not_ready(two: Two) -> None:
+    for index in range(2):
+        engine = two.connected(index)
+        engine.send(pack_refused("no bundle"))
+        engine.go()
+    assert two.initialized.result(WAIT_S) == (ErrorCode.INVALID_ARG, "no bundle")
+
+
+def test_cancelled_requests_are_reported_to_their_engine(two: Two) -> None:
+    engines = two.ready()
+    requests = [asked() for _ in engines]
+    for request in requests:
+        two.triton.execute(request)
+    numbers = [engine.take().number for engine in engines]
+    for request in requests:
+        request.structure.cancelled = True
+    cancelled = [unpack_cancel(engine.receive(Kind.CANCEL)) for engine in engines]
+    assert cancelled == numbers
+    for engine, number in zip(engines, numbers, strict=True):
+        engine.send(Failure(number, ErrorCode.CANCELLED, "cancelled").pack())
+    for request in requests:
+        assert request.failure() == (ErrorCode.CANCELLED, "cancelled")
+
+
+def test_metrics_of_engines_are_summed(two: Two) -> None:
+    engines = two.ready()
+
+    def publish(engine: Engine, sentences: float, rows: float) -> tuple[float, float]:
+        """The sum of the increases, and the last value of the gauge."""
+        figures = [replace(FIGURES[0], value=sentences), replace(FIGURES[1], value=rows)]
+        engine.send(pack_figures(figures))
+        two.until_chosen(engine, engines)  # by then the metrics before it are written
+        return totals()
+
+    def totals() -> tuple[float, float]:
+        written = [(name, value) for _, name, _, value in two.triton.metrics]
+        rows = [value for name, value in written if name == "rows"]
+        return sum(value for name, value in written if name == "sentences_total"), rows[-1]
+
+    first, second = engines
+    assert publish(first, 2, 7) == (2, 7)
+    assert publish(second, 3, 5) == (5, 12)
+    assert publish(first, 1, 0) == (6, 5)
+    second.go()
+    back = two.connected(1)
+    assert totals() == (6, 0)  # what it counted stays
+    back.send(pack_ready("{}"))
+    engines[1] = back
+    assert publish(back, 4, 2) == (10, 2)
+
+
+def test_finalizing_ends_the_connections_to_all_engines(two: Two) -> None:
+    stays, ends = two.ready()
+    ends.go()
+    loading = two.connected(1)
+    two.triton.finalize()
+    two.triton.model.state = None
+    assert stays.has_no_more()
+    assert loading.has_no_more()
 
 
 def test_finalizing_cancels_requests_in_flight(triton: Triton, engine: Engine) -> None:
