@@ -66,7 +66,8 @@ class Translator:
             url: `grpc://host:port` of Triton, or `http://host:port` of a gateway or of Triton; the
                 client asks an HTTP server once which of the two it is. `grpcs` and `https` use
                 TLS. A URL without a scheme means gRPC if its port is 8001 or missing, else HTTP.
-                `unix:/path` is the socket of an engine of the same user on this machine.
+                `unix:/path` is the socket of an engine of the same user on this machine, and
+                `unix:/path,/path` are those of several engines of a server.
             timeout_s: timeout of a request including its retries, after which the server cancels
                 it too. Over HTTP it limits each wait for the server.
             retries: how often the client retries a request that no server accepted

@@ -43,7 +43,7 @@ class GatewaySettings:
         address: IP address to listen on.
         port: port to listen on; 0: a free one.
         triton: gRPC URL of Triton; or `unix:/path`, the socket of an engine on this machine, which
-            `dragoman serve` uses.
+            `dragoman serve` uses; paths of several engines are separated by commas.
         triton_http: HTTP URL of Triton, for streams: cancelling one over gRPC can crash Triton
             24.10. Not used with an engine's socket.
         folder: folder of the gateway's state: keys, usage, glossaries, translation memories,
@@ -172,7 +172,7 @@ class GatewaySettings:
 
     @property
     def engine_path(self) -> str | None:
-        """Path of the engine's socket; None: requests go to Triton."""
+        """Path of the engine's socket, or several; None: requests go to Triton."""
         scheme, _, path = self.triton.partition(":")
         return path if scheme == "unix" else None
 

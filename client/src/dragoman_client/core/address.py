@@ -19,7 +19,8 @@ class Address:
     """The address of a server, with its protocol.
 
     Attributes:
-        is_engine: whether it is an engine's socket on this machine, at `path`.
+        is_engine: whether it is an engine's socket on this machine, at `path`; or
+            several, see `frames.join_paths`.
         is_grpc: whether the protocol is gRPC; else HTTP, or the engine's.
         tls: whether to use TLS.
         authority: host and port.
@@ -43,7 +44,8 @@ def read_url(url: str, access: Access) -> Address:
 
     Args:
         url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; without
-            a port, the default port. `unix:/path` is an engine's socket. Without a scheme, `host`
+            a port, the default port. `unix:/path` is an engine's socket, and
+            `unix:/path,/path` those of several engines of a server. Without a scheme, `host`
             and `host:8001` are gRPC, and other ports HTTP.
         access: the client's credentials.
 

@@ -1,6 +1,7 @@
-"""Transports to an engine process on this machine, for threads and for asyncio.
+"""Transports to the engine processes of a server on this machine, for threads and for asyncio.
 
-A client has one connection for each model that it uses. Every text may be a request of its own:
+A client has one connection to each process for each model that it uses. A request goes to the
+process that has the least of this client's work in flight. Every text may be a request of its own:
 all requests of one turn of the event loop are sent together, each with its own deadline, and each
 can be cancelled. The protocol is that of `dragoman_options.frames`.
 """
@@ -11,7 +12,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar, cast
 
@@ -22,7 +23,16 @@ from dragoman_options.client_frames import (
     unpack_figures,
     unpack_refused,
 )
-from dragoman_options.frames import Answer, Damaged, Failure, Figure, FrameSplitter, Hello, Kind
+from dragoman_options.frames import (
+    Answer,
+    Damaged,
+    Failure,
+    Figure,
+    FrameSplitter,
+    Hello,
+    Kind,
+    split_paths,
+)
 from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client.core.errors import (
@@ -42,6 +52,8 @@ _CONNECT_S = 5.0
 _FEW, _GATHER_S, _MOST_GATHER_S = 8, 100e-6, 20e-3
 """Most requests in flight at which answers are not gathered; the waiting time per request in
 flight; the maximum waiting time. Triton's relay does the same, for the same reason."""
+_FigureKey = tuple[str, tuple[tuple[str, str], ...]]
+"""Name and labels of a metric."""
 _Result = TypeVar("_Result")
 
 
@@ -58,19 +70,19 @@ class EngineHangs(DeadlineExceeded):
 
 
 class EngineTransport:
-    """Connections to an engine; see `AsyncTransport`."""
+    """Connections to engine processes; see `AsyncTransport`."""
 
     def __init__(self, path: str, late_s: float = _LATE_S, connect_s: float = _CONNECT_S) -> None:
-        """Store the path; the first request connects.
+        """Store the paths; the first request connects.
 
         Args:
-            path: path of the engine's socket.
+            path: path of the engine's socket, or several; see `frames.join_paths`.
             late_s: seconds after the deadline of a request at which the engine counts as hanging.
             connect_s: timeout of a connection, which waits while the engine loads its models.
         """
-        self._path, self._late_s, self._connect_s = path, late_s, connect_s
-        self._connections: dict[str, _Connection] = {}
-        self._connecting: dict[str, asyncio.Task[_Connection]] = {}
+        self._connect_s = connect_s
+        self._engines = [_Engine(each, late_s, connect_s) for each in split_paths(path)]
+        self._turns = itertools.count()
 
     async def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
@@ -93,59 +105,145 @@ class EngineTransport:
                 yield read_answer(answer)
 
     async def is_ready(self) -> bool:
-        """See `AsyncTransport`."""
+        """See `AsyncTransport`. One process that can answer is enough."""
         await self._connected(TRANSLATE, self._connect_s)
         return True
 
     @property
     def metrics(self) -> Sequence[Figure]:
-        """The engine's metrics, which it sends if there is no Triton; counters are totals.
+        """The metrics of all processes, summed, which they send if there is no Triton.
 
-        Metrics of one name are consecutive.
+        Counters are totals of this transport: they go on when a process starts again.
         """
-        connection = self._connections.get(TRANSLATE)
-        return () if connection is None else [*connection.metrics.values()]
+        sums: dict[_FigureKey, Figure] = {}
+        for engine in self._engines:
+            for key, figure in engine.metrics.items():
+                before = sums[key].value if key in sums else 0.0
+                sums[key] = replace(figure, value=before + figure.value)
+        return [*sums.values()]
 
     async def close(self) -> None:
         """See `AsyncTransport`."""
-        for connecting in self._connecting.values():
-            connecting.cancel()
-        for connection in self._connections.values():
-            connection.close()
+        for engine in self._engines:
+            engine.close()
 
     async def _connected(self, model: str, timeout_s: float) -> tuple[_Connection, float]:
-        """Returns the connection for a model, when it can be written to, and the remaining time.
+        """Returns a connection for a model, when it can be written to, and the remaining time.
 
         Raises:
-            TranslationError: the engine does not answer, or refuses the client.
+            TranslationError: no engine answers, or all refuse the client.
         """
-        connection = self._connections.get(model)
-        if connection is not None and connection.is_open and connection.resumed is None:
+        connection = self._choose(model)
+        if connection is not None and connection.resumed is None:
             return connection, timeout_s
         deadline_s = time.monotonic() + timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 while connection is None or not connection.is_open:
-                    connection = await self._connect(model)
+                    await self._connect(model)
+                    connection = self._choose(model)
                 if connection.resumed is not None:
                     await asyncio.shield(connection.resumed)
         except TimeoutError:
             raise DeadlineExceeded("the engine accepted no request in time") from None
         return connection, max(deadline_s - time.monotonic(), 1e-3)
 
-    async def _connect(self, model: str) -> _Connection:
+    def _choose(self, model: str) -> _Connection | None:
+        """The connection to the process with the least work; equal ones take turns.
+
+        Processes without a connection are connected to in the background. None: there is no
+        connection.
+        """
+        turn = next(self._turns) % len(self._engines)
+        least: _Engine | None = None
+        for engine in (*self._engines[turn:], *self._engines[:turn]):
+            if not engine.is_open(model):
+                engine.connect(model)
+            elif least is None or engine.load(model) < least.load(model):
+                least = engine
+        return None if least is None else least.connections[model]
+
+    async def _connect(self, model: str) -> None:
+        """Connect to all processes, and wait for the first connection.
+
+        Raises:
+            TranslationError: there is no connection to any of them.
+        """
+        connecting = {engine.connect(model) for engine in self._engines}
+        while True:
+            done, connecting = await asyncio.wait(connecting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if not task.cancelled() and task.exception() is None:
+                    return
+            if not connecting:
+                await done.pop()  # it failed
+
+
+class _Engine:
+    """The connections to one engine process.
+
+    Attributes:
+        connections: the last connection for each model.
+    """
+
+    def __init__(self, path: str, late_s: float, connect_s: float) -> None:
+        self.connections: dict[str, _Connection] = {}
+        self._path, self._late_s, self._connect_s = path, late_s, connect_s
+        self._connecting: dict[str, asyncio.Task[_Connection]] = {}
+        self._metrics: dict[_FigureKey, Figure] = {}
+
+    def is_open(self, model: str) -> bool:
+        """Whether there is a connection for a model."""
+        connection = self.connections.get(model)
+        return connection is not None and connection.is_open
+
+    def load(self, model: str) -> tuple[bool, int]:
+        """Whether requests for a model must wait, and the size of all requests in flight."""
+        work_bytes = sum(connection.work_bytes for connection in self.connections.values())
+        return self.connections[model].resumed is not None, work_bytes
+
+    @property
+    def metrics(self) -> Mapping[_FigureKey, Figure]:
+        """The metrics by name and labels; while there is no connection, gauges are 0."""
+        if self.is_open(TRANSLATE):
+            return self._metrics
+        return {
+            key: replace(figure, value=0.0) if figure.is_gauge else figure
+            for key, figure in self._metrics.items()
+        }
+
+    def connect(self, model: str) -> asyncio.Task[_Connection]:
         """Connect once for all requests that wait for it."""
         connecting = self._connecting.get(model)
         if connecting is None:
-            opening = _Connection.open(self._path, model, self._late_s, self._connect_s)
+            opening = _Connection.open(
+                self._path, model, self._late_s, self._connect_s, self._add_up
+            )
             connecting = self._connecting[model] = asyncio.create_task(opening)
             connecting.add_done_callback(lambda done: self._end(model, done))
-        return await asyncio.shield(connecting)
+        return connecting
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connecting in self._connecting.values():
+            connecting.cancel()
+        for connection in self.connections.values():
+            connection.close()
 
     def _end(self, model: str, done: asyncio.Task[_Connection]) -> None:
         del self._connecting[model]
         if not done.cancelled() and done.exception() is None:
-            self._connections[model] = done.result()
+            self.connections[model] = done.result()
+
+    def _add_up(self, figures: Sequence[Figure]) -> None:
+        """Take metrics; those of counters are increases."""
+        before = self._metrics
+        self._metrics = {}
+        for figure in figures:
+            key = figure.name, figure.labels
+            if not figure.is_gauge and key in before:
+                figure = replace(figure, value=before[key].value + figure.value)
+            self._metrics[key] = figure
 
 
 class _Connection(asyncio.Protocol):
@@ -154,14 +252,16 @@ class _Connection(asyncio.Protocol):
     Attributes:
         is_open: whether requests can be sent.
         resumed: done when the engine reads again; None: it reads.
-        metrics: the engine's, by name and labels.
+        work_bytes: size of the requests in flight, a measure of their work.
     """
 
-    def __init__(self, model: str, late_s: float) -> None:
+    def __init__(
+        self, model: str, late_s: float, report: Callable[[Sequence[Figure]], None]
+    ) -> None:
         self.is_open = False
         self.resumed: asyncio.Future[None] | None = None
-        self.metrics: dict[tuple[str, tuple[tuple[str, str], ...]], Figure] = {}
-        self._model, self._late_s = model, late_s
+        self.work_bytes = 0
+        self._model, self._late_s, self._report = model, late_s, report
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
@@ -171,14 +271,21 @@ class _Connection(asyncio.Protocol):
         self._unsent: list[bytes] = []
 
     @classmethod
-    async def open(cls, path: str, model: str, late_s: float, connect_s: float) -> Self:
+    async def open(
+        cls,
+        path: str,
+        model: str,
+        late_s: float,
+        connect_s: float,
+        report: Callable[[Sequence[Figure]], None],
+    ) -> Self:
         """Connect, and wait until the engine accepts requests for the model.
 
         Raises:
             ServerUnavailable: there is no engine, or it does not answer in time.
             EngineRefusal: it refuses the client.
         """
-        connection = cls(model, late_s)
+        connection = cls(model, late_s, report)
         try:
             async with asyncio.timeout(connect_s):
                 await connection._loop.create_unix_connection(lambda: connection, path)
@@ -207,7 +314,7 @@ class _Connection(asyncio.Protocol):
                     self.is_open = True
                     self._ready.set_result(None)
                 elif kind is Kind.FIGURES:
-                    self._add_up(unpack_figures(body))
+                    self._report(unpack_figures(body))
                 elif kind is Kind.REFUSED and not self._ready.done():
                     self._ready.set_exception(EngineRefusal(unpack_refused(body)))
             self._gather()
@@ -223,6 +330,7 @@ class _Connection(asyncio.Protocol):
         for pending in self._pending.values():
             pending.fail(_ended())
         self._pending.clear()
+        self.work_bytes = 0
 
     def pause_writing(self) -> None:
         self.resumed = self._loop.create_future()
@@ -242,22 +350,31 @@ class _Connection(asyncio.Protocol):
         if not self.is_open:
             raise _ended()
         number = next(self._numbers)
-        self._write(request_frame(number, self._model, inputs, timeout_s))
-        pending = _Pending(self, number, timeout_s + self._late_s)
+        frame = request_frame(number, self._model, inputs, timeout_s)
+        self._write(frame)
+        pending = _Pending(self, number, len(frame), timeout_s + self._late_s)
         self._pending[number] = pending
+        self.work_bytes += pending.work_bytes
         return pending
 
     def forget(self, number: int) -> None:
         """Cancel a request, unless its last answer has come."""
-        if self._pending.pop(number, None) is not None and self.is_open:
+        if self._remove(number) and self.is_open:
             self._write(pack_cancel(number))
+
+    def _remove(self, number: int) -> bool:
+        """Whether a request was in flight; it no longer is."""
+        pending = self._pending.pop(number, None)
+        if pending is not None:
+            self.work_bytes -= pending.work_bytes
+        return pending is not None
 
     def _take(self, answer: Answer | Failure) -> None:
         pending = self._pending.get(answer.number)
         if pending is None:  # it was cancelled
             return
         if answer.last:
-            del self._pending[answer.number]
+            self._remove(answer.number)
         if isinstance(answer, Failure):
             pending.fail(error_of(answer))
         else:
@@ -274,16 +391,6 @@ class _Connection(asyncio.Protocol):
         if self.is_open and self._transport is not None:
             self._transport.resume_reading()
 
-    def _add_up(self, figures: Sequence[Figure]) -> None:
-        """Take metrics; those of counters are increases."""
-        before = self.metrics
-        self.metrics = {}
-        for figure in figures:
-            key = figure.name, figure.labels
-            if not figure.is_gauge and key in before:
-                figure = replace(figure, value=before[key].value + figure.value)
-            self.metrics[key] = figure
-
     def _write(self, frame: bytes) -> None:
         if not self._unsent:
             self._loop.call_soon(self._flush)
@@ -298,7 +405,10 @@ class _Connection(asyncio.Protocol):
 class _Pending:
     """A request in flight, with what came for it and was not taken yet; a context manager."""
 
-    def __init__(self, connection: _Connection, number: int, timeout_s: float) -> None:
+    def __init__(
+        self, connection: _Connection, number: int, work_bytes: int, timeout_s: float
+    ) -> None:
+        self.work_bytes = work_bytes
         self._connection, self._number = connection, number
         self._answer: Answer | None = None
         self._error: TranslationError | None = None

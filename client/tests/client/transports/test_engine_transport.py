@@ -29,12 +29,15 @@ from dragoman_options.frames import (
     DataType,
     ErrorCode,
     Failure,
+    Figure,
     FrameSplitter,
     Hello,
     Kind,
     Request,
     RequestOptions,
     Tensor,
+    join_paths,
+    pack_figures,
     pack_ready,
     pack_refused,
     unpack_cancel,
@@ -53,6 +56,7 @@ class Engine:
         refuses: why clients are refused; None: they are not.
         answers: whether requests are answered at once, with their texts in capitals.
         reads_on: whether it reads from its connections.
+        accepts: whether it reads from new connections; else they wait for `accept`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,6 +66,8 @@ class Engine:
         self.answers = True
         self.reads_on = asyncio.Event()
         self.reads_on.set()
+        self.accepts = True
+        self._held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self.writers: dict[str, asyncio.StreamWriter] = {}
         self._new = asyncio.Event()
         self._attending: set[asyncio.Task[None]] = set()
@@ -75,7 +81,7 @@ class Engine:
             server.close()
             self.end()
             self.reads_on.set()
-            await asyncio.gather(*self._attending)
+            await asyncio.gather(*self._attending, return_exceptions=True)  # clients hang up
 
     def end(self) -> None:
         """Close all connections, as if the process had ended."""
@@ -102,7 +108,16 @@ class Engine:
     def _bodies(self, kind: Kind) -> list[bytes]:
         return [body for read in self.reads for of, body in read if of is kind]
 
+    def accept(self) -> None:
+        """Read from the connections that wait, and from new ones."""
+        self.accepts = True
+        for reader, writer in self._held:
+            self._accept(reader, writer)
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self.accepts:
+            self._held.append((reader, writer))
+            return
         self._attending.add(asyncio.create_task(self._attend(reader, writer)))
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,6 +163,166 @@ async def served(folder: Path, **how: Any) -> AsyncIterator[tuple[Engine, AsyncT
         url = f"unix:{engine.path}"
         async with AsyncTranslator(url, **{"timeout_s": WAIT_S, "retries": 0, **how}) as client:
             yield engine, client
+
+
+@contextlib.asynccontextmanager
+async def two_served(
+    folder: Path, **how: Any
+) -> AsyncIterator[tuple[list[Engine], AsyncTranslator]]:
+    """Two engines and a client that is connected to both."""
+    async with Engine(folder / "a").running() as first, Engine(folder / "b").running() as second:
+        engines = [first, second]
+        second._new = first._new  # conditions are about both
+        url = f"unix:{join_paths(engine.path for engine in engines)}"
+        async with AsyncTranslator(url, **{"timeout_s": WAIT_S, "retries": 0, **how}) as client:
+            while not all(engine.requests for engine in engines):
+                await client.translate("connects")
+            for engine in engines:
+                engine.reads.clear()
+            yield engines, client
+
+
+def numbers_of(engines: list[Engine]) -> list[int]:
+    """How many requests each engine has received."""
+    return [len(engine.requests) for engine in engines]
+
+
+async def test_requests_go_to_the_engine_with_the_least_work(tmp_path: Path) -> None:
+    async with two_served(tmp_path) as (engines, client):
+        for engine in engines:
+            engine.answers = False
+        large = asyncio.create_task(client.translate("x" * 10_000))
+        await asyncio.sleep(0)
+        small = [asyncio.create_task(client.translate("x")) for _ in range(9)]
+        await engines[0].until(lambda: sum(numbers_of(engines)) == 10)
+        assert sorted(numbers_of(engines)) == [1, 9]
+        (busy,) = (engine for engine in engines if len(engine.requests) == 1)
+        (other,) = (engine for engine in engines if engine is not busy)
+        busy.send("translate", part(busy.requests[0], "X", reason="stop"))
+        await large
+        small.append(asyncio.create_task(client.translate("x")))
+        await busy.until(lambda: len(busy.requests) == 2)
+        small.pop(0).cancel()
+        for engine, requests in ((busy, busy.requests[1:]), (other, other.requests[1:])):
+            for request in requests:
+                engine.send("translate", part(request, "X", reason="stop"))
+        await asyncio.gather(*small)
+        await other.until(lambda: other.cancelled)  # not the other engine's request of that number
+        assert other.cancelled == [other.requests[0].number]
+        assert busy.cancelled == []
+
+
+async def test_engines_with_equal_work_take_turns(tmp_path: Path) -> None:
+    async with two_served(tmp_path) as (engines, client):
+        for _ in range(6):
+            await client.translate("x")
+        assert numbers_of(engines) == [3, 3]
+
+
+async def test_streams_and_requests_count_together(tmp_path: Path) -> None:
+    async with two_served(tmp_path) as (engines, client):
+        while not all("translate_stream" in engine.writers for engine in engines):
+            assert [update.text async for update in client.translate_stream("x")] == ["X"]
+        for engine in engines:
+            engine.answers = False
+            engine.reads.clear()
+        stream = client.translate_stream("x" * 100)
+        update = asyncio.create_task(anext(stream))
+        await engines[0].until(lambda: sum(numbers_of(engines)) == 1)
+        (free,) = (engine for engine in engines if not engine.requests)
+        task = asyncio.create_task(client.translate("x"))
+        await free.until(lambda: free.requests)
+        (streaming,) = (engine for engine in engines if engine is not free)
+        streaming.send("translate_stream", part(streaming.requests[0], "X", "X", reason="stop"))
+        free.send("translate", part(free.requests[0], "X", reason="stop"))
+        await asyncio.gather(update, task)
+        await stream.aclose()
+
+
+async def test_an_engine_that_ends_is_skipped_until_it_is_ready(tmp_path: Path) -> None:
+    async with two_served(tmp_path) as (engines, client):
+        ends, stays = engines
+        ends.answers = stays.answers = False
+        tasks = [asyncio.create_task(client.translate(text)) for text in "abcd"]
+        await stays.until(lambda: numbers_of(engines) == [2, 2])
+        stays.answers, ends.accepts = True, False
+        ends.end()
+        for request in stays.requests:
+            stays.send("translate", part(request, "X", reason="stop"))
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sorted(type(result).__name__ for result in results) == [
+            *["EngineEnded"] * 2,
+            *["Translation"] * 2,
+        ]
+        for _ in range(4):
+            assert (await client.translate("x")).text == "X"
+        assert numbers_of(engines) == [2, 6]
+        assert (await client.health()).ready
+        ends.accept()
+        ends.answers = True
+        while len(ends.requests) == 2:
+            await client.translate("x")
+
+
+async def test_no_request_is_lost_when_one_of_two_engines_ends(tmp_path: Path) -> None:
+    async with two_served(tmp_path, retries=3) as (engines, client):
+        for engine in engines:
+            engine.answers = False
+        texts = [f"text {number}" for number in range(50)]
+        tasks = [asyncio.create_task(client.translate(text)) for text in texts]
+        await engines[0].until(lambda: sum(numbers_of(engines)) == len(texts))
+        for engine in engines:
+            engine.answers = True
+        engines[0].end()
+        for request in engines[1].requests:
+            text = texts_of(request)[0].upper()
+            engines[1].send("translate", part(request, text, reason="stop"))
+        answers = await asyncio.gather(*tasks)
+        assert [answer.text for answer in answers] == [text.upper() for text in texts]
+
+
+async def test_without_any_engine_a_server_is_unavailable(tmp_path: Path) -> None:
+    async with two_served(tmp_path) as (engines, client):
+        for engine in engines:
+            engine.refuses = "no model"
+            engine.end()
+        transport = client._transport
+        assert isinstance(transport, EngineTransport)
+        while any(each.is_open("translate") for each in transport._engines):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        with pytest.raises(ServerError, match="no model"):
+            await client.translate("x")
+        assert not (await client.health()).ready
+        engines[1].refuses = None
+        assert (await client.translate("x")).text == "X"
+
+
+async def test_metrics_of_engines_are_summed(tmp_path: Path) -> None:
+    def frame(sentences: float, rows: float) -> bytes:
+        counter = Figure(False, "sentences_total", "Sentences", sentences, (("bundle", "a"),))
+        return pack_figures([counter, Figure(True, "rows", "Rows", rows)])
+
+    async with two_served(tmp_path) as (engines, client):
+        transport = client._transport
+        assert isinstance(transport, EngineTransport)
+
+        async def sums(sentences: float, rows: float) -> None:
+            async with asyncio.timeout(WAIT_S):
+                while [figure.value for figure in transport.metrics] != [sentences, rows]:  # noqa: ASYNC110  (no event)
+                    await asyncio.sleep(0.001)
+
+        for engine, values in zip(engines, ((2, 7), (3, 5)), strict=True):
+            engine.writers["translate"].write(frame(*values))
+        await sums(5, 12)
+        engines[0].writers["translate"].write(frame(1, 0))
+        await sums(6, 5)
+        engines[1].end()
+        await sums(6, 0)
+        begun = len(engines[1].requests)
+        while len(engines[1].requests) == begun:
+            await client.translate("x")
+        engines[1].writers["translate"].write(frame(4, 2))
+        await sums(10, 2)
 
 
 async def test_all_requests_of_a_turn_are_written_together(tmp_path: Path) -> None:
@@ -240,7 +415,7 @@ async def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> No
         engine.send("translate_stream", part(request, whole, "", reason="stop"))
         transport = client._transport
         assert isinstance(transport, EngineTransport)
-        (pending,) = transport._connections["translate_stream"]._pending.values()
+        (pending,) = transport._engines[0].connections["translate_stream"]._pending.values()
         while pending._answer is None or not pending._answer.last:  # noqa: ASYNC110  (no event)
             await asyncio.sleep(0)
         received += [update async for update in parts]
@@ -379,7 +554,7 @@ async def test_nothing_is_left_behind(tmp_path: Path) -> None:
             await asyncio.gather(*tasks, return_exceptions=True)
             transport = client._transport
             assert isinstance(transport, EngineTransport)
-            assert not transport._connections["translate"]._pending
+            assert not transport._engines[0].connections["translate"]._pending
     gc.collect()  # a future that nobody awaits would warn
 
 

@@ -65,7 +65,8 @@ def test_requests_in_progress_fail_when_the_engine_ends(random_bundle: Path) -> 
         hang(pid)
         under_way = pool.submit(translator.translate, "red")
         assert transport._transport is not None
-        (connection,) = transport._transport._transport._connections.values()
+        (engine,) = transport._transport._transport._engines
+        (connection,) = engine.connections.values()
         while not connection._pending:
             time.sleep(0.01)
         os.kill(pid, signal.SIGKILL)
