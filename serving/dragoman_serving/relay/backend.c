@@ -293,7 +293,7 @@ static bool add_link(Relay *relay, const char *path, size_t bytes)
  * them, as in dragoman_options/frames.py. */
 static TRITONSERVER_Error *add_links(Relay *relay)
 {
-    const char *path = getenv("DRAGOMAN_ENGINE");
+    const char *path = getenv("DRAGOMAN_ENGINE_SOCKETS");
     while (path != NULL) {
         const char *const end = strstr(path, ",/");
         if (!add_link(relay, path, end != NULL ? (size_t)(end - path) : strlen(path)))
@@ -302,7 +302,8 @@ static TRITONSERVER_Error *add_links(Relay *relay)
             return NULL;
         path = end + 1;
     }
-    return unavailable("DRAGOMAN_ENGINE does not name the engine's socket; dragoman serve does");
+    return unavailable(
+        "DRAGOMAN_ENGINE_SOCKETS does not name sockets of an engine; dragoman serve does");
 }
 
 /* Pass the model's inputs and outputs, as JSON from the engine, to Triton. */

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from dragoman.kernel.errors import DragomanError
 
-VARIABLE = "DRAGOMAN_ENGINE"
-"""Environment variable of the Triton process with the socket's path."""
+VARIABLE = "DRAGOMAN_ENGINE_SOCKETS"
+"""Environment variable of the Triton process with the sockets' paths; see `frames.join_paths`."""
 _CREDENTIALS = struct.Struct("iII")
 """Process id, user id and group id.
 

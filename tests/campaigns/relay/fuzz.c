@@ -335,7 +335,7 @@ static int listen_in(const char *folder)
     if (bind(listening, (struct sockaddr *)&address, sizeof address) != 0)
         return -1;
     listen(listening, 8);
-    setenv("DRAGOMAN_ENGINE", path, 1);
+    setenv("DRAGOMAN_ENGINE_SOCKETS", path, 1);
     return listening;
 }
 

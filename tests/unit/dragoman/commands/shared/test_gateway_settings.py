@@ -80,7 +80,11 @@ def test_a_variable_whose_name_is_almost_a_setting_is_named(
 ) -> None:
     others = (
         *("URL", "ISA", "API_KEY", "TOKEN", "TLS", "CI", "PORT", "TRITON_PORT", "LOCAL_PORT"),
-        *("ENGINE", "SERVICE_PORT_HTTP", "GATEWAY_SERVICE_PORT"),  # Kubernetes sets the last two
+        *(
+            "ENGINE_SOCKETS",
+            "SERVICE_PORT_HTTP",
+            "GATEWAY_SERVICE_PORT",
+        ),  # Kubernetes sets the last two
         *("HTTP_PORT", "GATEWAY_TRITON"),
     )
     environment = {"HTTP_PORT": "1", "HTTP_PRT": "1"} | {f"DRAGOMAN_{name}": "" for name in others}
