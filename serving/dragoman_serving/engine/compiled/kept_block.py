@@ -208,21 +208,36 @@ def _digest(descriptor: int, length: int) -> bytes:
 def _keep(folder: Path, recipe: Recipe) -> None:
     """Make a block in a file, which is renamed when it is complete, and remove old blocks.
 
+    If another process has made it meanwhile, that file stays, so that all map the same one and
+    share its memory.
+
     Raises:
         OSError: the file cannot be written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / recipe.name
+    before = _inode(path)
     # Another process may be writing the same block: each has its own file, of mode 0600.
     descriptor, partial = tempfile.mkstemp(_PARTIAL, f"{recipe.name}.", folder)
     try:
         with open(descriptor, "w+b") as file:
             _write(file, recipe)
-        os.replace(partial, folder / recipe.name)
+        if _inode(path) == before:
+            os.replace(partial, path)
+        else:
+            os.unlink(partial)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
         raise
     _remove_former(folder, recipe.name)
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _write(file: IO[bytes], recipe: Recipe) -> None:

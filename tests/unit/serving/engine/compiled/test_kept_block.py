@@ -268,6 +268,21 @@ def test_two_processes_may_make_it_concurrently(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
+def test_all_map_the_file_that_was_complete_first(tmp_path: Path) -> None:
+    """So that several processes share its memory."""
+    inodes = []
+
+    class Overtaken(Maker):
+        def __call__(self, write: Write) -> None:
+            load_block(Maker().recipe(), [tmp_path])
+            inodes.append((tmp_path / NAME).stat().st_ino)
+            super().__call__(write)
+
+    assert load_block(Overtaken().recipe(), [tmp_path]).tobytes() == CONTENT
+    assert inodes == [(tmp_path / NAME).stat().st_ino]
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
 def test_each_bundle_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
