@@ -34,6 +34,7 @@ PROCESS_LIFE = {
     "integration/test_faults.py": "its engine hangs, its client vanishes",
     "integration/test_client_deadlines.py": "its engine hangs in every other test",
     "integration/test_memory.py": "memory before, during and after a burst, and a long idle time",
+    "integration/test_several_engines.py": "ends and hangs one of several engines, and all of them",
     "integration/test_models_served.py": "a start of the command for each model of a hub",
     "integration/gateway/test_readiness.py": "servers that stop and start behind a gateway",
     "integration/wheels/test_wheels.py": "builds wheels, and installs them in new environments",

@@ -40,6 +40,8 @@ WAIT_S = 200
 READY = re.compile(r"ready: (http://\S+) and (grpc://\S+)")
 SERVE = (sys.executable, "-m", "dragoman", "serve")
 FREE_PORTS = tuple(f"--{name}-port=0" for name in ("http", "grpc", "metrics", "gateway"))
+ONE_ENGINE = "--engines=1"
+"""On every machine; a later flag overrides it."""
 
 _PROGRAMS = {
     "triton": b"tritonserver",
@@ -223,7 +225,16 @@ class ServeCommand:
             log.unlink(missing_ok=True)
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *program, *FREE_PORTS, *words],
+                [
+                    "/bin/sh",
+                    "-c",
+                    f'{limit} && exec "$@"',
+                    "sh",
+                    *program,
+                    *FREE_PORTS,
+                    ONE_ENGINE,
+                    *words,
+                ],
                 cwd=cwd,
                 env={name: value for name, value in variables.items() if value is not None},
                 stderr=file if stderr is None else stderr,
@@ -276,7 +287,10 @@ class ServeCommand:
             time.sleep(0.02)
 
     def pids(self) -> dict[str, int]:
-        """The process ids of Triton, the engine and the gateway."""
+        """The process ids of Triton, the engine and the gateway.
+
+        The first of several engines is `engine`, and the others are `engine 2` and so on.
+        """
         pids = {}
         for pid in children(self.process.pid):
             with contextlib.suppress(OSError):
@@ -284,7 +298,8 @@ class ServeCommand:
                 for name, program in _PROGRAMS.items():
                     # A child first runs a script that prepares it and has all its arguments.
                     if program in arguments and b"child_process" not in arguments:
-                        pids[name] = pid
+                        number = arguments.split(b"\0")[-2].decode() if name == "engine" else ""
+                        pids[name if number in ("", "1") else f"{name} {number}"] = pid
         return pids
 
     def translates(self) -> bool:

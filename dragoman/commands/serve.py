@@ -98,6 +98,8 @@ def _check(settings: Mapping[str, Any]) -> None:
     Raises:
         UsageError: a setting cannot be used.
     """
+    if settings["engines"] == 0:
+        raise UsageError("--engines 0: give 1 or more")
     if settings["engine_timeout"] <= 0:
         raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
     if settings["triton_growth"] <= 0:
@@ -147,6 +149,9 @@ def _options(
         log_verbose=settings["verbose"],
         config=settings["config"],
         more_models=tuple(settings["load"]),
+        # TensorRT engines, which it waits for, are run by one process.
+        engines=settings["engines"] or (1 if settings["follow_bundle"] else None),
+        restart_engines=settings["on_failure"] == "restart",
         engine_timeout_s=settings["engine_timeout"],
         triton_growth_bytes=settings["triton_growth"] << 20,
         grpc_connection_age_s=settings["grpc_connection_age"],

@@ -132,16 +132,22 @@ SETTINGS = (
     Setting("http_port", "port of Triton's HTTP API; 0: any free port", int, 8000),
     Setting("grpc_port", "port of Triton's gRPC API; 0: any free port", int, 8001),
     Setting("metrics_port", "port of Triton's metrics; 0: any free port", int, 8002),
+    Setting(
+        "engines",
+        "number of engine processes, which share the workers and --memory; more use many cores "
+        "better (default: one for every 4 cores, at least one)",
+        int,
+    ),
     _of_engine("precision", "int8 or fp32 on a CPU, fp16, bf16 or fp32 on a GPU"),
     _of_engine("runtime", "library that runs the model, such as native or onnxruntime"),
-    _of_engine("workers", "threads of the engine: a number, or auto"),
+    _of_engine("workers", "threads of all engine processes together: a number, or auto"),
     _of_engine("max_rows", "largest batch of a worker, in rows: a number, or auto"),
     _of_engine("max_waiting", "sentences that may wait in the queue", "40000"),
     _of_engine("deadline_s", "longest time for any request, in seconds", "300"),
     _of_engine("allow_priority", "whether requests may set queue_priority", "false"),
     Setting(
         "memory",
-        "memory limit of the engine process for all models together, such as 4GB; the least used "
+        "memory limit of the engine processes for all models together, such as 4GB; the least used "
         "models are unloaded, and loaded again when needed (default: no limit)",
     ),
     Setting(

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.tracing import TraceOptions
 from dragoman_serving.launch.child_process import start_child
+from dragoman_serving.launch.watch import Heartbeat
 from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
@@ -18,11 +20,15 @@ _STOP_S = 10
 _NO_PARAMETERS: Mapping[str, str] = {}
 
 
+class StartFailed(DragomanError):
+    """A process of the server did not start."""
+
+
 class EngineProcess:
     """The engine process, from its start, before a model is loaded, until it is stopped.
 
     Attributes:
-        heartbeat: file descriptor of its heartbeats (`service.heartbeat`).
+        heartbeat: its heartbeats (`service.heartbeat`).
     """
 
     def __init__(
@@ -32,6 +38,7 @@ class EngineProcess:
         metrics_port: int = 0,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
         tracing: TraceOptions | None = None,
+        name: str = "",
     ) -> None:
         """Start the process; bundles are loaded when the first client connects.
 
@@ -41,10 +48,12 @@ class EngineProcess:
             metrics_port: Triton's metrics port, which clients can query; 0: there is no Triton.
             parameters: settings of the engine, and rules for requests.
             tracing: where to send spans; None: no tracing.
+            name: of the process in its log; empty: it is the only one.
         """
         with contextlib.ExitStack() as undo:
-            self.heartbeat, theirs = os.pipe()
-            undo.callback(os.close, self.heartbeat)
+            ours, theirs = os.pipe()
+            undo.callback(os.close, ours)
+            self.heartbeat = Heartbeat(ours)
             descriptors = [door.listening.fileno(), theirs]
             try:
                 self._process = start_child(
@@ -58,6 +67,7 @@ class EngineProcess:
                         json.dumps(dict(parameters)),
                         str(to_serve),
                         "" if tracing is None else tracing.url,
+                        name,
                     ],
                     descriptors=descriptors,
                 )
@@ -80,11 +90,15 @@ class EngineProcess:
         self._process.kill()
         self._process.wait()
 
+    def terminate(self) -> None:
+        """Make the process stop when requests in flight have finished."""
+        self._process.terminate()
+
     def stop(self) -> None:
         """Stop the process; requests in flight finish first."""
-        self._process.terminate()
+        self.terminate()
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        os.close(self.heartbeat)
+        os.close(self.heartbeat.descriptor)

@@ -1,4 +1,4 @@
-"""A server: starts, watches and stops the engine process, and Triton unless it is left out.
+"""A server: starts, watches and stops the engine processes, and Triton unless it is left out.
 
 It uses `tritonserver` from the PATH if available (NVIDIA's container), else the server in the
 `nvidia-pytriton` wheel. That server is release 24.10, which lacks the security fixes of later
@@ -9,7 +9,6 @@ repository control, traces and logging are closed on every server started here.
 from __future__ import annotations
 
 import contextlib
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,13 +16,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from dragoman_options.client_frames import pack_hello, unpack_refused
-from dragoman_options.frames import FrameSplitter, Hello, Kind
-from dragoman_options.table import INFO, TRANSLATE
+from dragoman_options.table import INFO
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.launch.backends import find_installation, lay_out_backends
+from dragoman_serving.launch.engine_group import EngineGroup
 from dragoman_serving.launch.engine_process import EngineProcess
+from dragoman_serving.launch.engine_shares import default_engines, engine_shares
 from dragoman_serving.launch.ports import Ports, choose_ports
 from dragoman_serving.launch.processes import alive, children
 from dragoman_serving.launch.pulse import Pulse
@@ -35,17 +34,9 @@ from dragoman_serving.launch.serve_options import (
 )
 from dragoman_serving.launch.server_log import LogPipe
 from dragoman_serving.launch.stop_signals import at_once, uninterrupted
-from dragoman_serving.launch.triton_process import (
-    DRAIN_S,
-    StartFailed,
-    TritonCrashed,
-    TritonProcess,
-)
+from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed, TritonProcess
 from dragoman_serving.launch.watch import Watch
-from dragoman_serving.service.engine_socket import EngineSocket
 
-_READY_POLL_S = 0.1
-_READ_BYTES = 1 << 16
 _ANSWERS_SENT_S = 2.0
 """Time for Triton to send the engine's last answers."""
 
@@ -79,11 +70,12 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             refuse_beyond_loopback(options.address)
         refuse_few_files()
         self._repository = self._read_repository()
+        number = options.engines or default_engines(self._repository)
+        self._shares = engine_shares(self._repository, number)
         self.ports = Ports(0, 0, 0)
         if options.triton:
             requested = Ports(options.http_port, options.grpc_port, options.metrics_port)
             self.ports = choose_ports(options.address, requested)
-        self.engine: EngineProcess | None = None
         self._process: TritonProcess | None = None
         with contextlib.ExitStack() as undo:
             try:
@@ -97,9 +89,10 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                 self._installation = replace(self._installation, backends=backends)
             self._more_models = scratch / "models"
             lay_out(self._more_models, self._own_models)
-            self._door = undo.enter_context(EngineSocket())
             self._log = LogPipe()
             undo.callback(self._log.close)
+            group = EngineGroup(number, options, self.ports.metrics, self.say)
+            self._engines = undo.enter_context(group)
             self._exit = undo.pop_all()
         try:
             self._launch()
@@ -118,7 +111,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
 
     @property
     def model_pids(self) -> list[int]:
-        """Process ids of the engine and of models in Python."""
+        """Process ids of the engine processes and of models in Python."""
         return [*self._engine_pids, *children(self.pid)]
 
     @property
@@ -133,8 +126,13 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
 
     @property
     def engine_url(self) -> str | None:
-        """URL of the engine's socket, for clients on this machine; None: there is no engine."""
-        return None if self.engine is None else f"unix:{self._door.path}"
+        """URL of the engine's sockets, for clients on this machine; None: there is no engine."""
+        return None if self._repository.layout is None else f"unix:{self._engines.paths}"
+
+    @property
+    def engine(self) -> EngineProcess | None:
+        """The first engine process; None: there is no engine."""
+        return next(iter(self._engines.processes), None)
 
     def say(self, message: str) -> None:
         """Write a line to stderr, after Triton's log lines; it never blocks."""
@@ -144,33 +142,32 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         """Wait until a process of the server exits, or Triton or the engine hangs.
 
         Triton keeps running, and reports that it is ready, when the engine or a Python model has
-        exited.
+        exited. One of several engine processes is restarted here, while others run.
 
         Args:
             follow_bundle: also return when the bundle can run with another layout than at startup.
             look: called about every half second, to watch another process.
         """
         with contextlib.ExitStack() as closing:
-            watch = closing.enter_context(contextlib.closing(self._watch()))
-            end_of_triton: Callable[[], str | None] = lambda: None  # noqa: E731
+            watched, watch = self._engine_pids, self._watch()
+            closing.callback(lambda: watch.close())
+            end_of_triton: Callable[[Watch], str | None] = lambda _: None  # noqa: E731
             if self._process is not None:
                 pulse = closing.enter_context(contextlib.closing(self._pulse()))
-                end_of_triton = partial(self._end_of_triton, watch, pulse, children(self.pid))
+                end_of_triton = partial(self._end_of_triton, pulse, children(self.pid))
             while True:
                 watch.wait()
                 if look is not None:
                     look()
-                if reason := end_of_triton():
+                if reason := end_of_triton(watch) or self._engines.look():
                     return Ended(reason)
-                if self.engine is not None and not self.engine.runs:
-                    return Ended("the engine's process has died; the log above says why")
-                if self.engine is not None and self._hangs(watch):
-                    self.engine.kill()
-                    return Ended(f"the engine has hung for {watch.silent_s:g} s")
+                if self._engine_pids != watched:
+                    watch.close()
+                    watched, watch = self._engine_pids, self._watch(anew=False)
                 if follow_bundle and self._repository.layout_has_changed():
                     return Ended("the bundle can be run in another way now", is_failure=False)
 
-    def _end_of_triton(self, watch: Watch, pulse: Pulse, models: Sequence[int]) -> str | None:
+    def _end_of_triton(self, pulse: Pulse, models: Sequence[int], watch: Watch) -> str | None:
         """Why Triton must be restarted; None: it need not."""
         pulse.look()
         if (code := self._triton.poll()) is not None:
@@ -191,7 +188,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         """Restart Triton, and the engine if it has exited, on the same ports.
 
         Args:
-            anew: let requests in flight finish, and also restart a running engine with the current
+            anew: let requests in flight finish, and also restart running engines with the current
                 contents of the repository.
 
         Raises:
@@ -201,8 +198,9 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         self.end_triton(drain=anew)
         if anew:
             self._repository = self._read_repository()
-        if anew or (self.engine is not None and not self.engine.runs):
-            self._end_engine()
+            self._shares = engine_shares(self._repository, len(self._shares))
+        if anew or not self._engines.runs:
+            self._engines.stop()
         if self._options.triton:
             choose_ports(self._options.address, self.ports)
         self._launch()
@@ -215,7 +213,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         """
         with uninterrupted():
             self.end_triton(drain)
-            self._end_engine()
+            self._engines.stop()
             self._exit.close()
 
     def end_triton(self, drain: bool = False) -> None:
@@ -234,18 +232,17 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
 
     def _launch(self) -> None:
         try:
-            loads = self.engine is None
             repository = self._repository
-            if loads and repository.layout is not None:
-                self.engine = EngineProcess(
-                    self._door,
-                    repository.to_serve,
-                    metrics_port=self.ports.metrics,
-                    parameters=repository.parameters,
-                    tracing=self._options.tracing,
-                )
+            has_engine = repository.layout is not None
+            loads = has_engine and not self._engines.processes
+            if loads:
+                self._engines.start(self._shares)
+            if loads and (self._installation is None or len(self._shares) > 1):
+                self._engines.wait_until_loaded()
             if self._installation is None:
-                self._wait_for_engine()
+                if not has_engine:
+                    message = "--no-triton: the model translate has a backend of Triton's own"
+                    raise UsageError(message)
                 return
             self._process = TritonProcess(
                 self._options,
@@ -253,8 +250,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                 self._more_models,
                 self.ports,
                 self._installation,
-                self.engine,
-                self._door.path,
+                self._engines if has_engine else None,
                 self._log,
             )
             with contextlib.closing(self._watch()) as watch:
@@ -265,32 +261,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         except (DragomanError, OSError):
             # Stop everything, so that the next start does not depend on this one.
             self.end_triton(drain=False)
-            self._end_engine()
+            self._engines.stop()
             raise
-
-    def _wait_for_engine(self) -> None:
-        """Wait until the engine has loaded its first bundle, as a client.
-
-        Raises:
-            StartFailed: it exited, cannot load the bundle, or was not ready in time.
-        """
-        engine, splitter = self.engine, FrameSplitter()
-        if engine is None:
-            raise UsageError("--no-triton: the model translate has a backend of Triton's own")
-        deadline_s = time.monotonic() + self._options.start_timeout_s
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(_READY_POLL_S)
-            client.connect(str(self._door.path))
-            client.sendall(pack_hello(Hello(TRANSLATE)))
-            while engine.runs and time.monotonic() < deadline_s:
-                with contextlib.suppress(TimeoutError):
-                    for kind, body in splitter.feed(client.recv(_READ_BYTES)):
-                        if kind is Kind.READY:
-                            return
-                        if kind is Kind.REFUSED:
-                            raise StartFailed(unpack_refused(body))
-        state = "is not ready" if engine.runs else "has died"
-        raise StartFailed(f"the engine's process {state}; its log above says why")
 
     @property
     def _own_models(self) -> list[str]:
@@ -314,17 +286,17 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         assert self._process is not None
         return self._process
 
-    def _watch(self) -> Watch:
-        heartbeat = None if self.engine is None else self.engine.heartbeat
+    def _watch(self, anew: bool = True) -> Watch:
         pids = [] if self._process is None else [self.pid]
-        return Watch([*pids, *self._engine_pids], heartbeat)
+        heartbeats = [process.heartbeat for process in self._engines.processes]
+        return Watch([*pids, *self._engine_pids], heartbeats, anew)
 
     def _pulse(self) -> Pulse:
         return Pulse(self.pid, self._options.client_address.strip("[]"), self.ports.http)
 
     @property
     def _engine_pids(self) -> list[int]:
-        return [] if self.engine is None else [self.engine.pid]
+        return [process.pid for process in self._engines.processes]
 
     def _hangs(self, watch: Watch) -> bool:
         return watch.silent_s >= self._options.engine_timeout_s
@@ -337,7 +309,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         deadline = time.monotonic() + DRAIN_S + 10
         with contextlib.closing(self._watch()) as watch:
             while self._triton.poll() is None:
-                if self.engine is not None and (not self.engine.runs or self._hangs(watch)):
+                if self.engine is not None and (not self._engines.runs or self._hangs(watch)):
                     return  # no request can be answered any more
                 watch.wait()
                 if at_once.is_set():
@@ -348,10 +320,3 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                 if time.monotonic() > deadline:
                     self.say("Triton does not stop by itself; killing it")
                     return
-
-    def _end_engine(self) -> None:
-        if self.engine is not None:
-            if at_once.is_set():
-                self.engine.kill()
-            self.engine.stop()
-            self.engine = None

@@ -35,6 +35,10 @@ class ServeOptions:
     """Name of the configuration to use, for models that have it under `configs`."""
     more_models: tuple[str, ...] = ()
     """Models of the repository to load besides those that translate."""
+    engines: int | None = 1
+    """Number of engine processes; None: one for every few cores."""
+    restart_engines: bool = True
+    """Whether an engine process that ends is restarted, while others run."""
     engine_timeout_s: float = 10.0
     """Timeout of heartbeats: an engine or a Triton without one for longer is killed."""
     triton_growth_bytes: int = 1 << 30

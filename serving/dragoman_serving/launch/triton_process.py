@@ -16,11 +16,11 @@ from pathlib import Path
 
 from dragoman_options.table import INFO
 
-from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.tracing import TraceOptions
 from dragoman_serving.launch.backends import Installation
 from dragoman_serving.launch.child_process import start_child
-from dragoman_serving.launch.engine_process import EngineProcess
+from dragoman_serving.launch.engine_group import EngineGroup
+from dragoman_serving.launch.engine_process import StartFailed
 from dragoman_serving.launch.ports import Ports
 from dragoman_serving.launch.processes import blocks_signals, memory_bytes
 from dragoman_serving.launch.repository import MODEL, BundleList, Repository
@@ -59,10 +59,6 @@ _FIRST_PATIENCE_S, _MOST_PATIENCE_S = 1.0, 30.0
 silently, and the first translation of a large model takes long."""
 
 
-class StartFailed(DragomanError):
-    """Triton did not start."""
-
-
 class TritonCrashed(StartFailed):
     """Triton crashed, or hangs in a crash, during its start; the engine may be unaffected."""
 
@@ -77,8 +73,7 @@ class TritonProcess:
         more_models: Path,
         ports: Ports,
         installation: Installation,
-        engine: EngineProcess | None,
-        door: Path,
+        engines: EngineGroup | None,
         log: LogPipe,
     ) -> None:
         """Start Triton.
@@ -90,11 +85,10 @@ class TritonProcess:
                 other repository.
             ports: ports to listen on.
             installation: the server's files, with the backends that it may load.
-            engine: the engine process, if a model needs it.
-            door: path of its socket.
+            engines: the engine processes, if a model needs them.
             log: pipe for its log.
         """
-        self._options, self._engine, self._log = options, engine, log
+        self._options, self._engines, self._log = options, engines, log
         self._url = f"http://{options.client_address}:{ports.http}"
         self._first_bytes = 0
         self._prefix = f"dragoman_{os.getpid()}_{secrets.token_hex(4)}_"
@@ -103,10 +97,10 @@ class TritonProcess:
         process = start_child(
             [
                 *_command(options, repository, ports, installation),
-                *(_info(more_models) if engine is not None else ()),
+                *(_info(more_models) if engines is not None else ()),
                 f"--backend-config=python,shm-region-prefix-name={self._prefix}",
             ],
-            environment=_environment(installation, door),
+            environment=_environment(installation, "" if engines is None else engines.paths),
             stack_bytes=_STACK_BYTES,
             output=log.descriptor,
         )
@@ -126,13 +120,13 @@ class TritonProcess:
         deadline = time.monotonic() + self._options.start_timeout_s
         last_error: Exception | None = None
         patience_s = _FIRST_PATIENCE_S
-        silent_s = 0.0
         while True:
             begin_s = time.monotonic()
             self._check()
-            if self._engine is not None and silent_s >= self._options.engine_timeout_s:
-                self._engine.kill()
-                raise StartFailed(f"the engine has hung for {silent_s:.1f} s")
+            hangs = not engine_loads and watch.silent_s >= self._options.engine_timeout_s
+            if self._engines is not None and hangs:
+                self._engines.kill()
+                raise StartFailed(f"the engine has hung for {watch.silent_s:.1f} s")
             if time.monotonic() > deadline:
                 timeout_s = self._options.start_timeout_s
                 raise StartFailed(f"Triton was not ready after {timeout_s:g} s: {last_error}")
@@ -145,9 +139,7 @@ class TritonProcess:
             else:
                 self._first_bytes = memory_bytes(self.pid)
                 return
-            watch.wait(_READY_POLL_S)
-            is_silent = watch.silent_s > 0 and not engine_loads
-            silent_s = silent_s + time.monotonic() - begin_s if is_silent else 0.0
+            watch.wait(_READY_POLL_S, time.monotonic() - begin_s)
 
     @property
     def grown_bytes(self) -> int:
@@ -175,7 +167,7 @@ class TritonProcess:
     def _check(self) -> None:
         """Raise an error if one of the processes has exited, or Triton hangs in a crash."""
         code = self.poll()
-        if code is None and self._engine is not None and not self._engine.runs:
+        if code is None and self._engines is not None and not self._engines.runs:
             # The engine also exits when Triton unloads its model; Triton's log then says more.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.wait(_GIVING_UP_S)
@@ -259,7 +251,7 @@ def _info(repository: Path) -> list[str]:
     return [f"--model-repository={repository}", f"--load-model={INFO}"]
 
 
-def _environment(installation: Installation, door: Path) -> dict[str, str]:
+def _environment(installation: Installation, sockets: str) -> dict[str, str]:
     environment = dict(os.environ)
     # With it, Triton would open another endpoint, on every address and without restrictions.
     environment.pop("AIP_MODE", None)
@@ -267,7 +259,7 @@ def _environment(installation: Installation, door: Path) -> dict[str, str]:
     # thousand large requests, that is 100 MB more.
     for threshold in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         environment.setdefault(threshold, str(_KEPT_BYTES))
-    environment[VARIABLE] = str(door)
+    environment[VARIABLE] = sockets
     inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
     libraries = [*map(str, installation.libraries), *inherited]
     environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))

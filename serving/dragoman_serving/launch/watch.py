@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from dragoman_serving.service.heartbeat import BEAT_S, IDLE
 
@@ -13,27 +17,40 @@ TICK_S = 0.5
 _READ_BYTES = 1 << 16
 
 
-class Watch:
-    """Waits for processes to exit, and for the engine's heartbeats.
-
-    Silence is counted in waits without an event, not by a clock, so that a pause of the launcher
-    itself counts as one wait.
+@dataclass
+class Heartbeat:
+    """The heartbeats of an engine process, which a `Watch` reads.
 
     Attributes:
-        silent_s: seconds since the last heartbeat or other event.
-        idle_s: seconds for which the engine has reported that no request waits for an answer.
+        descriptor: the read end of their pipe.
+        silent_s: seconds since the last one.
+        idle_s: seconds for which the process has reported that no request waits for an answer;
+            infinite: it has exited.
     """
 
-    def __init__(self, pids: list[int], heartbeat: int | None) -> None:
-        """Start watching; older heartbeats do not count.
+    descriptor: int
+    silent_s: float = 0.0
+    idle_s: float = 0.0
+
+
+class Watch:
+    """Waits for processes to exit, and for the heartbeats of engine processes.
+
+    Only the time of waits counts as silence, each at most as long as it may be, so that a pause of
+    the launcher itself counts as one wait.
+    """
+
+    def __init__(
+        self, pids: Iterable[int], heartbeats: Sequence[Heartbeat], anew: bool = True
+    ) -> None:
+        """Start watching.
 
         Args:
             pids: processes to wait for.
-            heartbeat: file descriptor of the engine's heartbeats, if there is an engine.
+            heartbeats: those of the engine processes.
+            anew: whether older heartbeats, and silence before, do not count.
         """
-        self.silent_s = 0.0
-        self.idle_s = 0.0
-        self._heartbeat = heartbeat
+        self._heartbeats = heartbeats
         self._poll = select.poll()
         self._open = []
         for pid in pids:
@@ -41,28 +58,54 @@ class Watch:
             with contextlib.suppress(OSError):
                 self._open.append(os.pidfd_open(pid))
                 self._poll.register(self._open[-1], select.POLLIN)
-        if heartbeat is not None:
-            os.set_blocking(heartbeat, False)
-            with contextlib.suppress(BlockingIOError):
-                os.read(heartbeat, _READ_BYTES)
-            self._poll.register(heartbeat, select.POLLIN)
+        for heartbeat in heartbeats:
+            os.set_blocking(heartbeat.descriptor, False)
+            if anew:
+                heartbeat.silent_s = heartbeat.idle_s = 0.0
+                with contextlib.suppress(BlockingIOError):
+                    os.read(heartbeat.descriptor, _READ_BYTES)
+            self._poll.register(heartbeat.descriptor, select.POLLIN)
 
-    def wait(self, most_s: float = TICK_S) -> None:
+    @property
+    def silent_s(self) -> float:
+        """Seconds for which no engine process has sent a heartbeat."""
+        return min((heartbeat.silent_s for heartbeat in self._heartbeats), default=0.0)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds for which all engine processes have reported that no request waits."""
+        return min((heartbeat.idle_s for heartbeat in self._heartbeats), default=0.0)
+
+    def wait(self, most_s: float = TICK_S, more_s: float = 0.0) -> bool:
         """Wait until a process exits or a heartbeat comes, but not longer than a timeout.
 
         Args:
             most_s: the timeout.
-        """
-        ready = [descriptor for descriptor, _ in self._poll.poll(most_s * 1000)]
-        self.silent_s = 0.0 if ready else self.silent_s + most_s
-        if self._heartbeat in ready:
-            self._hear(os.read(self._heartbeat, _READ_BYTES))
+            more_s: time before this wait that counts as silence too, if no heartbeat came in it.
 
-    def _hear(self, beats: bytes) -> None:
+        Returns:
+            Whether a process has exited or a heartbeat came.
+        """
+        begin_s = time.monotonic()
+        ready = [descriptor for descriptor, _ in self._poll.poll(most_s * 1000)]
+        passed_s = min(time.monotonic() - begin_s, most_s) + more_s
+        for heartbeat in self._heartbeats:
+            if heartbeat.descriptor in ready:
+                self._hear(heartbeat)
+            else:
+                heartbeat.silent_s += passed_s
+        return bool(ready)
+
+    def _hear(self, heartbeat: Heartbeat) -> None:
+        beats = os.read(heartbeat.descriptor, _READ_BYTES)
+        heartbeat.silent_s = 0.0
         if not beats:  # the engine has exited
-            self._poll.unregister(self._heartbeat or 0)
-        idle = beats.count(IDLE) == len(beats)
-        self.idle_s = self.idle_s + len(beats) * BEAT_S if idle else 0.0
+            self._poll.unregister(heartbeat.descriptor)
+            heartbeat.idle_s = math.inf
+        elif beats.count(IDLE) == len(beats):
+            heartbeat.idle_s += len(beats) * BEAT_S
+        else:
+            heartbeat.idle_s = 0.0
 
     def close(self) -> None:
         """Close the file descriptors."""

@@ -1,10 +1,11 @@
-"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS MODELS OTLP`.
+"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS MODELS OTLP NAME`.
 
 The engine process.
 
 SOCKET and HEARTBEAT are file descriptors: a listening socket, and the pipe for heartbeats.
 METRICS_PORT is the port of Triton's metrics; 0: there is no Triton. PARAMETERS is a JSON object.
 MODELS is written by `ModelsToServe`. OTLP is the URL of an OpenTelemetry collector, or empty.
+NAME is the number of the process, for its log; empty: it is the only one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def main() -> None:
     return_large_blocks()
     sys.setswitchinterval(_SWITCH_S)
     # Triton may share this log. It never holds texts.
-    logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
+    name = f" engine {sys.argv[7]}" if sys.argv[7] else ""
+    logging.basicConfig(level=logging.INFO, format=f"dragoman{name}: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
     tracing = Tracing(TraceOptions(sys.argv[6]), "dragoman-engine") if sys.argv[6] else None
     server = Server(

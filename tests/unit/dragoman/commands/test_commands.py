@@ -176,6 +176,7 @@ def test_unusable_text_and_numbers_are_refused(
         ["verify", "none", "--test", "x"],
         ["publish", "none", "--to", "y"],
         ["serve", "--repository", "none"],
+        ["serve", "--engines", "0"],
         ["demo", "--repository", "none"],
         ["translate", "--url", "ftp://nonsense", "text"],
     ],

@@ -115,7 +115,7 @@ def test_the_process_accepts_clients_until_it_is_stopped(random_bundle: Path) ->
                 ((kind, config),) = FrameSplitter().feed(client.recv(1 << 16))
                 assert kind is Kind.READY
                 assert b"text_input" in config
-            assert os.read(engine.heartbeat, 1) == IDLE
+            assert os.read(engine.heartbeat.descriptor, 1) == IDLE
         finally:
             engine.stop()
         assert not engine.runs

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from dragoman_serving.launch import supervision
 from dragoman_serving.launch.backoff import Backoff
+from dragoman_serving.launch.engine_process import StartFailed
 from dragoman_serving.launch.launcher import Ended
 from dragoman_serving.launch.ports import PortInUse
 from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.launch.supervision import keep_serving
-from dragoman_serving.launch.triton_process import StartFailed, TritonCrashed
+from dragoman_serving.launch.triton_process import TritonCrashed
 
 from dragoman.kernel.errors import DragomanError, UsageError
 

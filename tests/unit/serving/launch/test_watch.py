@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import os
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from dragoman_serving.launch.watch import TICK_S, Watch
+from dragoman_serving.launch.watch import TICK_S, Heartbeat, Watch
 from dragoman_serving.service.heartbeat import BEAT_S, BUSY, IDLE, start_beating
 
 
@@ -33,7 +35,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_silence_is_the_time_without_heartbeats(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    with contextlib.closing(Watch([], reading)) as watch:
+    with contextlib.closing(Watch([], [Heartbeat(reading)])) as watch:
         watch.wait()
         watch.wait()
         assert watch.silent_s == 2 * TICK_S
@@ -45,17 +47,17 @@ def test_silence_is_the_time_without_heartbeats(pipe: tuple[int, int]) -> None:
 def test_a_pause_of_the_launcher_does_not_count_as_silence(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with contextlib.closing(Watch([], pipe[0])) as watch:
-        now_s = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now_s + 3600)
+    with contextlib.closing(Watch([], [Heartbeat(pipe[0])])) as watch:
+        now_s = itertools.count(0.0, 3600.0)
+        monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
         watch.wait()
-        assert watch.silent_s <= TICK_S
+        assert watch.silent_s == TICK_S
 
 
 def test_idle_time_follows_the_heartbeats(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.write(writing, IDLE * 100)  # before monitoring started
-    with contextlib.closing(Watch([], reading)) as watch:
+    with contextlib.closing(Watch([], [Heartbeat(reading)])) as watch:
         assert watch.idle_s == 0
         for beats, idle_s in ((IDLE, BEAT_S), (IDLE, 2 * BEAT_S), (IDLE + BUSY, 0), (IDLE, BEAT_S)):
             os.write(writing, beats)
@@ -64,22 +66,52 @@ def test_idle_time_follows_the_heartbeats(pipe: tuple[int, int]) -> None:
 
 
 def test_the_end_of_a_process_is_detected_at_once(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.closing(Watch([child.pid], None)) as watch:
-        watch.wait()
-        assert watch.silent_s > 0
+    with contextlib.closing(Watch([child.pid], [])) as watch:
+        assert not watch.wait()
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        watch.wait()
-        assert watch.silent_s == 0
+        assert watch.wait()
 
 
 def test_an_engine_that_has_ended_is_not_watched(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.close(writing)
-    with contextlib.closing(Watch([], reading)) as watch:
+    with contextlib.closing(Watch([], [Heartbeat(reading)])) as watch:
         watch.wait()
         watch.wait()
         assert watch.silent_s == TICK_S
+
+
+def test_of_several_engines_the_least_silent_and_the_least_idle_count() -> None:
+    pipes = [os.pipe() for _ in range(3)]
+    heartbeats = [Heartbeat(reading) for reading, _ in pipes]
+    with contextlib.closing(Watch([], heartbeats)) as watch:
+        for _ in range(4):
+            os.write(pipes[0][1], IDLE)
+            os.write(pipes[1][1], IDLE)
+            watch.wait()
+        assert (watch.silent_s, watch.idle_s) == (0, 0)
+        assert heartbeats[0].idle_s == 4 * BEAT_S
+        watch.wait()
+        watch.wait()
+        assert watch.silent_s == 2 * TICK_S
+        assert heartbeats[2].silent_s >= watch.silent_s
+        os.write(pipes[1][1], BUSY)
+        os.close(pipes[2][1])  # it has ended, and so has no requests
+        watch.wait()
+        assert [heartbeat.idle_s for heartbeat in heartbeats] == [4 * BEAT_S, 0, math.inf]
+        os.write(pipes[0][1], IDLE)
+        os.write(pipes[1][1], IDLE)
+        watch.wait()
+        assert watch.idle_s == BEAT_S
+    with contextlib.closing(Watch([], heartbeats[:2], anew=False)) as watch:
+        assert watch.idle_s == BEAT_S
+        watch.wait(0.0, 7.0)
+        assert watch.silent_s == 7.0
+    with contextlib.closing(Watch([], heartbeats[:2])) as watch:
+        assert (watch.silent_s, watch.idle_s) == (0, 0)
+    for descriptor in (*(reading for reading, _ in pipes), pipes[0][1], pipes[1][1]):
+        os.close(descriptor)
 
 
 def test_heartbeats_report_whether_requests_wait(pipe: tuple[int, int]) -> None:
