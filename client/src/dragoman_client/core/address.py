@@ -19,8 +19,8 @@ class Address:
     """The address of a server, with its protocol.
 
     Attributes:
-        is_engine: whether it is an engine's socket on this machine, at `path`; or
-            several, see `frames.join_paths`.
+        is_engine: whether it is an engine's socket on this machine, at `path`, or several; see
+            `frames.join_paths`.
         is_grpc: whether the protocol is gRPC; else HTTP, or the engine's.
         tls: whether to use TLS.
         authority: host and port.
