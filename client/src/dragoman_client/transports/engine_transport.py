@@ -310,7 +310,7 @@ class _Connection(asyncio.Protocol):
             for kind, body in self._splitter.feed(data):
                 if kind is Kind.ANSWER:
                     self._take(unpack_answer(body))
-                elif kind is Kind.READY:
+                elif kind is Kind.READY and not self._ready.done():  # it may be cancelled
                     self.is_open = True
                     self._ready.set_result(None)
                 elif kind is Kind.FIGURES:

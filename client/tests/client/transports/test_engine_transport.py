@@ -297,6 +297,29 @@ async def test_without_any_engine_a_server_is_unavailable(tmp_path: Path) -> Non
         assert (await client.translate("x")).text == "X"
 
 
+@pytest.mark.parametrize("frame", [pack_ready("{}"), pack_refused("no model")])
+async def test_an_engine_that_is_ready_too_late_is_ignored(tmp_path: Path, frame: bytes) -> None:
+    """The client gave up, or was closed, while it connected in the background."""
+    connections: list[_Connection] = []
+
+    class Late(_Connection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            connections.append(self)
+
+    async with Engine(tmp_path / "s").running() as engine:
+        engine.accepts = False
+        opening = Late.open(str(engine.path), "translate", WAIT_S, WAIT_S, lambda _: None)
+        task = asyncio.create_task(opening)
+        while not connections:  # noqa: ASYNC110  (no event)
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        connections[0].data_received(frame)
+        assert not connections[0].is_open
+        engine.accept()
+
+
 async def test_metrics_of_engines_are_summed(tmp_path: Path) -> None:
     def frame(sentences: float, rows: float) -> bytes:
         counter = Figure(False, "sentences_total", "Sentences", sentences, (("bundle", "a"),))
