@@ -17,7 +17,7 @@ from dragoman_export.heads.anchors import Anchors
 
 _LEAST_RIGHT = 0.5
 """Required share of correct anchors for heads that were chosen without them."""
-_NEARLY = 0.9
+_NEARLY = 0.95
 """Share of the best agreement that the heads chosen by anchors need to be preferred."""
 
 Head = tuple[int, int]

@@ -118,18 +118,26 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
         np.mean([weigh(looker, some[index])[0] for index in judged], axis=0)
         for some in (probe.cases, probe.controls)
     )
-    for head, weight, control in (((1, 0), 0.57, 0.02), ((5, 1), 0.53, 0.00), ((4, 1), 0.46, 0.01)):
+    for head, weight, control in (((5, 1), 0.55, 0.00), ((1, 0), 0.53, 0.01), ((4, 1), 0.44, 0.02)):
         assert (cases[head], controls[head]) == pytest.approx((weight, control), abs=0.011)
     article = findings["article and noun, past adjectives"]
     assert article.head == (2, 1)
-    assert article.weight == pytest.approx(0.90, abs=0.011)
+    assert article.weight == pytest.approx(0.86, abs=0.011)
     subject = findings["verb and its subject, past another noun"]
     assert subject.head == (5, 2)
     assert subject.right == 0.875
-    assert (subject.weight, subject.other) == pytest.approx((0.27, 0.08), abs=0.011)
+    assert (subject.weight, subject.other) == pytest.approx((0.27, 0.10), abs=0.011)
     it = findings['"it" and its noun, by sense']
     assert it.right == 0.5
     assert it.weight == pytest.approx(it.other, abs=0.011)
+    # The page also names the head that attends to both nouns, which is not the table's.
+    (probe,) = (probe for probe in probes() if probe.name == it.name)
+    _, judged = halves(len(probe.cases), probe.twins)
+    wanted, other = np.mean([weigh(looker, probe.cases[index]) for index in judged], axis=0)
+    assert (wanted[5, 2], other[5, 2]) == pytest.approx((0.10, 0.10), abs=0.011)
+    its = findings['"its" and the noun before it']
+    assert its.head == (5, 2)
+    assert (its.weight, its.control) == pytest.approx((0.33, 0.30), abs=0.011)
 
 
 def test_the_pictures_can_be_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
