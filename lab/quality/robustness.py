@@ -29,6 +29,7 @@ from dragoman_training.text.alterations import (
     placeholder,
     upper_case,
 )
+from dragoman_training.text.cleaning import without_tags
 from dragoman_training.text.parallel_text import read_directions
 
 from lab.measurement import BEAM_WIDTH, BUNDLE, DATA_DIR, Results, number, program
@@ -139,7 +140,8 @@ class Bench:
 
 
 def _around(texts: Sequence[str]) -> list[str]:
-    return [without(text, [literal.span for literal in known_literals(text)]) for text in texts]
+    plain = map(without_tags, texts)
+    return [without(text, [literal.span for literal in known_literals(text)]) for text in plain]
 
 
 def _row(test: str, result: Result) -> list[str]:

@@ -13,7 +13,7 @@ import sentencex
 
 _MARK = re.compile(
     r"""\s*+ (?: </?[a-zA-Z][^<>]*+>\s*+ )*+           # tags
-    (?: (?: >{1,8} | [-*+•‣◦▪●○■□–—·] | \#{1,6}           # quotations, bullets, headings
+    (?: (?: >{1,8} | [-*+•‣◦▪●○■□–—·] | \#{1,6}      # quotations, bullets, headings
           | \[[ xX]?\] | \d{1,3}[.)] | \(\d{1,3}\)   # boxes, numbers
           | [a-zA-Z]\) | \([a-zA-Z]\)                # letters
           | (?:[a-h] | [A-H](?=\.[ ][A-ZÀ-Þ\d])) \.(?![ ]?\w\.)  # not "z. B.", nor "E. coli"

@@ -132,23 +132,26 @@ def edits_of_terms(
 ) -> list[Edit]:
     """The edits for terms, after a prefix; those that replace the same words are joined."""
     words = list(_WORD.finditer(reading.masked(aligned.text), begin))
-    edits: list[Edit] = []
+    edits: list[tuple[Edit, Term]] = []
     for term in terms:
         edit = _of_term(aligned, term, words, can_write)
         if occurrences(term.target, aligned.text[edit.begin : edit.end]):
             continue  # it is there already
-        edits.append(edit)
-    groups: list[list[Edit]] = []
-    for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
-        if groups and edit.begin < max(other.end for other in groups[-1]):
-            groups[-1].append(edit)
+        edits.append((edit, term))
+    groups: list[list[tuple[Edit, Term]]] = []
+    for edit, term in sorted(edits, key=lambda pair: (pair[0].begin, pair[0].end)):
+        if groups and edit.begin < max(other.end for other, _ in groups[-1]):
+            groups[-1].append((edit, term))
         else:
-            groups.append([edit])
-    return list(itertools.chain.from_iterable(_joined(group, words) for group in groups))
+            groups.append([(edit, term)])
+    return [edit for group in groups for edit in _joined(group, words, reading.text)]
 
 
-def _joined(edits: Sequence[Edit], words: Sequence[re.Match[str]]) -> Iterator[Edit]:
+def _joined(
+    group: Sequence[tuple[Edit, Term]], words: Sequence[re.Match[str]], source: str
+) -> Iterator[Edit]:
     """Edits that overlap as one, or as one for each word if there are as many words."""
+    edits = [edit for edit, _ in group]
     begin, end = edits[0].begin, max(edit.end for edit in edits)
     replaced = [word for word in words if begin <= word.start() < end]
     if len(edits) == 1:
@@ -157,7 +160,11 @@ def _joined(edits: Sequence[Edit], words: Sequence[re.Match[str]]) -> Iterator[E
         for edit, word in zip(edits, replaced, strict=True):
             yield Edit(*word.span(), edit.text)
     else:
-        yield Edit(begin, end, " ".join(edit.text for edit in edits))
+        text = edits[0].text
+        for (_, term), (edit, following) in itertools.pairwise(group):
+            gap = source[term.end : following.begin]
+            text += (" " if not gap or _WORD.search(gap) else gap) + edit.text
+        yield Edit(begin, end, text)
 
 
 def _of_term(

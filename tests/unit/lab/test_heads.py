@@ -133,8 +133,8 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
     # The page also names the head that attends to both nouns, which is not the table's.
     (probe,) = (probe for probe in probes() if probe.name == it.name)
     _, judged = halves(len(probe.cases), probe.twins)
-    wanted, other = np.mean([weigh(looker, probe.cases[index]) for index in judged], axis=0)
-    assert (wanted[5, 2], other[5, 2]) == pytest.approx((0.10, 0.10), abs=0.011)
+    noun, other = np.mean([weigh(looker, probe.cases[index]) for index in judged], axis=0)
+    assert (noun[5, 2], other[5, 2]) == pytest.approx((0.10, 0.10), abs=0.011)
     its = findings['"its" and the noun before it']
     assert its.head == (5, 2)
     assert (its.weight, its.control) == pytest.approx((0.33, 0.30), abs=0.011)

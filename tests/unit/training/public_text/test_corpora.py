@@ -35,7 +35,7 @@ class Server:
     files: dict[str, bytes] = field(default_factory=dict)
     breaks_after: int | None = None
     leads_to: str | None = None
-    asked: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
 
     def url(self, name: str) -> str:
         return f"http://127.0.0.1:{self.port}/{name}"
@@ -50,7 +50,7 @@ def server() -> Iterator[Server]:
             if server.leads_to is not None:
                 self.answer(302, {"Location": server.leads_to})
                 return
-            server.asked.append(self.headers.get("Range", ""))
+            server.ranges.append(self.headers.get("Range", ""))
             body = server.files.get(self.path[1:])
             if body is None:
                 self.send_error(404)
@@ -109,7 +109,7 @@ def test_a_corpus_is_downloaded_into_the_layout_that_recipes_name(
     assert read_pairs(tmp_path / "x/train", ("en", "de")) == [("one", "eins"), ("twö", "zwei")]
     assert (seen[0], seen[-1]) == ((0, len(ARCHIVE)), (len(ARCHIVE), len(ARCHIVE)))
     assert list(fetch_corpora([corpus(server)], tmp_path)) == []
-    assert len(server.asked) == 1, "what is there is not fetched again"
+    assert len(server.ranges) == 1, "what is there is not fetched again"
 
 
 def test_a_broken_transfer_is_resumed(server: Server, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_broken_transfer_is_resumed(server: Server, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
     server.breaks_after = None
     assert list(fetch_corpora([corpus(server, **known)], tmp_path)) == [("x/train", 3)]
-    assert server.asked == ["", "bytes=100-"]
+    assert server.ranges == ["", "bytes=100-"]
     assert left(tmp_path) == WHOLE
 
 
@@ -270,7 +270,7 @@ def test_a_transfer_killed_after_its_completion_is_used(
     if damage:
         partial.with_name(partial.name.replace(".partial", ".version")).write_bytes(damage)
     assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 3)]
-    assert server.asked == ["", "" if damage else f"bytes={len(ARCHIVE)}-"]
+    assert server.ranges == ["", "" if damage else f"bytes={len(ARCHIVE)}-"]
     assert left(tmp_path) == WHOLE
 
 
@@ -283,7 +283,7 @@ def test_a_corpus_leaves_no_download_if_the_next_one_fails(server: Server, tmp_p
     # A file that the next corpus needs too is downloaded once.
     again = corpus(server, FetchedText("y/train", dict(TEXT.sides)))
     counts = dict(fetch_corpora([corpus(server), again], tmp_path / "both"))
-    assert (counts, server.asked) == ({"x/train": 3, "y/train": 3}, ["", "", ""])
+    assert (counts, server.ranges) == ({"x/train": 3, "y/train": 3}, ["", "", ""])
     assert not (tmp_path / "both/.downloads").exists()
 
 
@@ -328,7 +328,7 @@ def test_an_existing_text_in_another_form_is_not_hidden(server: Server, tmp_path
     (tmp_path / "x/train.en").write_text("older\n")
     with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en exists, and one"):
         list(fetch_corpora([corpus(server)], tmp_path))
-    assert server.asked == []
+    assert server.ranges == []
 
 
 def test_a_zip_file_with_a_password_is_refused_in_one_line(server: Server, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_a_full_disk_leaves_no_text(server: Server, tmp_path: Path) -> None:
     begun = [f".downloads/.{source.name}.{name}" for name in ("partial", "version")]
     assert left(tmp_path) == begun
     list(fetch_corpora([corpus(server)], tmp_path))
-    assert server.asked == ["", "bytes=20000-"]
+    assert server.ranges == ["", "bytes=20000-"]
     for path in tmp_path.rglob("*.*"):
         path.unlink()
     (tmp_path / ".downloads").mkdir()
@@ -418,7 +418,7 @@ def test_texts_may_be_in_columns_segments_and_separate_files(
     assert read_pairs(tmp_path / "columns", ("en", "de")) == [("one", "eins")]
     assert read_pairs(tmp_path / "files", ("en", "fr")) == [("one", "un"), ("two", "deux")]
     assert read_pairs(tmp_path / "inner", ("en", "de")) == [("one", "eins")]
-    assert len(server.asked) == 3
+    assert len(server.ranges) == 3
 
 
 def test_some_pairs_are_held_out_by_their_first_side(server: Server, tmp_path: Path) -> None:
