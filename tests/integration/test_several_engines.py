@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import cast
 import pytest
 from dragoman_client import Translation, TranslationError, Translator
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.launch.processes import alive, cpu_s
+from dragoman_serving.launch.processes import cpu_s
 
 from tests.servers import WAIT_S, ServeCommand, Served, running, serving, starting
 
@@ -215,8 +216,9 @@ def test_the_server_starts_again_when_all_processes_have_ended(tmp_path: Path) -
         before, readies = server.pids(), server.log.count("ready: ")
         server.process.send_signal(signal.SIGSTOP)  # so that it sees both ends at once
         for name in ENGINES:
-            os.kill(before[name], signal.SIGKILL)
-        server.wait_for(lambda: not any(alive(before[name]) for name in ENGINES))
+            with open(os.pidfd_open(before[name])) as ended:
+                os.kill(before[name], signal.SIGKILL)
+                assert select.select([ended], [], [], WAIT_S)[0]
         server.process.send_signal(signal.SIGCONT)
         server.wait_for(lambda: server.log.count("ready: ") > readies)
         assert server.translates()
