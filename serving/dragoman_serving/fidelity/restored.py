@@ -17,8 +17,6 @@ _SPACED_IN_FRENCH = frozenset("!?:;%»")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _SPACED_INSIDE = "«"
 """Some languages put a space behind this mark, unlike behind others that open."""
-
-
 _SPACES = "\u00a0\u2007\u2009\u202f"
 """White space at which no line breaks, or that is thin; a model writes a space for each."""
 _BESIDE_NUMBER = re.compile(rf"(?<=\d)([{_SPACES}])([^\s\d]+)|(?<!\S)([^\s\d]+)([{_SPACES}])(?=\d)")

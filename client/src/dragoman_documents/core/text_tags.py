@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Final
 
 from dragoman_documents.core.gaps import OpaqueKind
@@ -23,22 +23,17 @@ def with_tags(pieces: Sequence[Piece], raw: Callable[[str], bytes]) -> Iterator[
         pieces: pieces of a text.
         raw: returns the bytes of a tag.
     """
-    words = [piece.written for piece in pieces if isinstance(piece, Words)]
-    tags = [tag.groups() for written in words for tag in _TAG.finditer(written)]
-    pairs = {name for slash, name in tags if not slash} & {name for slash, name in tags if slash}
+    pairs = _pairs(piece.written for piece in pieces if isinstance(piece, Words))
     for piece in pieces:
         if not isinstance(piece, Words):
             yield piece
             continue
         begin = 0
-        for tag in _TAG.finditer(piece.written):
-            slash, name = tag.groups()
-            is_void = tag[0].endswith("/>") or name.lower() in _VOID
-            if not (is_void or name in pairs):
-                continue
+        for tag in _elements(piece.written, pairs):
             if begin < tag.start():
                 yield Words(piece.written[begin : tag.start()])
-            pair = None if is_void else (name, not slash)
+            slash, name = tag.groups()
+            pair = None if _is_void(tag) else (name, not slash)
             yield Opaque((raw(tag[0]),), pair=pair, kind=_KINDS.get(name.lower(), "object"))
             begin = tag.end()
         if begin < len(piece.written):
@@ -47,12 +42,18 @@ def with_tags(pieces: Sequence[Piece], raw: Callable[[str], bytes]) -> Iterator[
 
 def tag_spans(text: str) -> tuple[tuple[int, int], ...]:
     """Returns the spans of the tags in a text that cannot have elements."""
-    at, spans = 0, []
-    for piece in with_tags([Words(text)], str.encode):
-        written = piece.written if isinstance(piece, Words) else ""
-        if isinstance(piece, Opaque):
-            (tag,) = piece.parts
-            written = tag.decode() if isinstance(tag, bytes) else ""
-            spans.append((at, at + len(written)))
-        at += len(written)
-    return tuple(spans)
+    return tuple(tag.span() for tag in _elements(text, _pairs([text])))
+
+
+def _pairs(texts: Iterable[str]) -> set[str]:
+    """Names of tags of which there are both halves."""
+    tags = [tag.groups() for text in texts for tag in _TAG.finditer(text)]
+    return {name for slash, name in tags if not slash} & {name for slash, name in tags if slash}
+
+
+def _elements(text: str, pairs: Set[str]) -> Iterator[re.Match[str]]:
+    return (tag for tag in _TAG.finditer(text) if _is_void(tag) or tag[2] in pairs)
+
+
+def _is_void(tag: re.Match[str]) -> bool:
+    return tag[0].endswith("/>") or tag[2].lower() in _VOID
