@@ -10,7 +10,7 @@ from typing import TypeVar
 
 _Text = TypeVar("_Text")
 _MOST_EXPONENT = 1.3
-_MOST_OF_PROSE = 20.0
+_MOST_OF_PROSE = 30.0
 _SMALLEST = 16
 _LEAST_S = 1e-4
 """Shorter times say nothing about growth."""

@@ -20,8 +20,8 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor
 
 _LONGEST_S = 30.0
-_CANCELLATION_S = 0.2
-"""Time for a cancellation to arrive after the last message."""
+_CANCELLATION_S = 0.5
+"""Time for a cancellation to arrive."""
 
 Fault = Callable[[socket.socket, bytes], None]
 """Sends a faulty answer over a connection; the second argument is the correct answer."""
@@ -168,7 +168,7 @@ class SlowGrpc(GrpcService):
         context.add_callback(self.gone.set)
         self.came.set()
         self.go_on.wait(_LONGEST_S)
-        self.was_cancelled = self.gone.is_set()
+        self.was_cancelled = self.gone.wait(_CANCELLATION_S)
         self.over.set()
         return super().ModelInfer(request, context)
 

@@ -14,6 +14,7 @@ from faulty_servers import SlowGrpc
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
 GRACE_S = 60.0
+LARGE = "abc " * 6000
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,9 @@ def much_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman_client.transports.grpc_transport.DEADLINE_GRACE_S", GRACE_S)
 
 
-@pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])
+@pytest.mark.parametrize(
+    ("text", "is_cancelled"), [("abc", False), (LARGE, True)], ids=["small", "large"]
+)
 async def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: bool) -> None:
     """The task ends immediately; closing the translator waits for requests that continue."""
     url, service = slow
@@ -38,7 +41,7 @@ async def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancel
     assert service.was_cancelled is is_cancelled
 
 
-@pytest.mark.parametrize("text", ["abc", "abc " * 6000])
+@pytest.mark.parametrize("text", ["abc", LARGE], ids=["small", "large"])
 async def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> None:
     """The error is raised in time; gRPC's own deadline, which would cancel, is later."""
     url, service = slow

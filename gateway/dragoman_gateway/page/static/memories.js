@@ -84,6 +84,7 @@ async function upload(file) {
   const form = new FormData();
   form.append("file", file, file.name);
   try {
+    await loadMemories(); // others may have changed them
     const known = memories.find((memory) => memory.name === file.name && fits(memory));
     const { id } = known ?? (await ask("memories", { body: { name: file.name, ...direction } }));
     try {
