@@ -15,11 +15,11 @@ from dragoman_serving.models.routes import read_bundles
 from dragoman_serving.service.configuration import engine_settings
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
-CORES_PER_ENGINE = 4
+CORES_PER_ENGINE = 2
 """Cores for which a server has one more engine process by default. All workers of a process share
-the interpreter's lock. A sentence holds it for so long that a process can use at most 2.8 cores
-(greedy search, short sentences) to 5.7 cores (beam 4, long sentences), by the table in
-docs/benchmarks.md, "What a sentence takes of the interpreter" (`lab.served.interpreter`)."""
+the interpreter's lock, and wait for it the longer, the more there are. Computed for 8 cores
+(`lab.served.interpreter`; table in docs/scaling.md), 4 processes do 11 to 35 % more than 2, and 8
+another 4 to 12 %. Two processes on two cores are as fast as one; each costs 40 MB."""
 MOST_ENGINES = 64
 """Also in relay/relay.h."""
 

@@ -53,7 +53,7 @@ def test_machines_of_few_cores_have_one_process(served: Served) -> None:
     for cores in (2 * CORES_PER_ENGINE, 3 * CORES_PER_ENGINE - 1):
         assert default_engines(served.on(cores)) == 2
     assert default_engines(served.on(10_000)) == MOST_ENGINES
-    assert default_engines(served.on(64, workers="5")) == 1
+    assert default_engines(served.on(64, workers=str(2 * CORES_PER_ENGINE - 1))) == 1
     assert default_engines(served.on(2, workers=str(2 * CORES_PER_ENGINE))) == 2
 
 
@@ -96,7 +96,7 @@ def test_memory_is_divided_and_too_little_is_refused(served: Served) -> None:
 
 def test_the_default_fits_into_the_memory(served: Served) -> None:
     numbers = [
-        default_engines(served.on(32, memory_bytes=mb * 10**6)) for mb in range(200, 2000, 100)
+        default_engines(served.on(32, memory_bytes=mb * 10**6)) for mb in range(200, 4000, 200)
     ]
     assert numbers == sorted(numbers)
     assert numbers[0] == 1
