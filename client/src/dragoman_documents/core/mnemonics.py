@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from dragoman_documents.core.segments import Closing, Opening, Piece, Words
+from dragoman_documents.core.pieces import Closing, Opening, Piece, Words
 
 _WORD: Final = r"(?<!\S)([^\W\d_]*+){}([^\W\d_]++)(?=[.,:!?\u2026)]*+(?!\S))"
 _WORDS: Final = {mark: re.compile(_WORD.format(mark)) for mark in ("&", "&amp;", "_")}

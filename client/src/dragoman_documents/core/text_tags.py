@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Final
 
 from dragoman_documents.core.gaps import OpaqueKind
-from dragoman_documents.core.segments import Opaque, Piece, Words
+from dragoman_documents.core.pieces import Opaque, Piece, Words
 
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][\w:.-]*+|\d++)(?:\s[^<>]*+|/)?>")
 _VOID: Final = frozenset(("br", "hr", "img", "input", "wbr"))

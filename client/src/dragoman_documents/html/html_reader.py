@@ -6,22 +6,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
+from dragoman_documents.core.blocks import segments
 from dragoman_documents.core.gaps import OpaqueKind
 from dragoman_documents.core.languages import DocumentLanguages
-from dragoman_documents.core.segments import (
+from dragoman_documents.core.pieces import (
     MOST_KEPT_CHARACTERS,
     MOST_TEXT_CHARACTERS,
     Closing,
     Opaque,
     Opening,
     Piece,
-    Raw,
     Run,
-    Segment,
-    SegmentKind,
     Words,
-    segments,
 )
+from dragoman_documents.core.segments import Raw, Segment, SegmentKind
 from dragoman_documents.html import html_profile, html_spelling
 from dragoman_documents.html.html_elements import Element, OpenElements
 from dragoman_documents.html.html_encoding import (

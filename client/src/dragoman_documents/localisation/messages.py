@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from dragoman_options.markup import PlacedCodes
 
-from dragoman_documents.core.segments import Raw, Segment, Spelling, Words, segments
+from dragoman_documents.core.blocks import segments
+from dragoman_documents.core.pieces import Words
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.core.text_tags import with_tags
 
 _TAG = re.compile(r"</?\w[^<>]*>")

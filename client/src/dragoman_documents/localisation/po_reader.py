@@ -12,15 +12,11 @@ from typing import BinaryIO, Final, NamedTuple
 
 from dragoman_options.markup import PlacedCodes
 
+from dragoman_documents.core.blocks import segments
 from dragoman_documents.core.encodings import codec_name
 from dragoman_documents.core.mnemonics import with_mnemonic, without_mnemonic
-from dragoman_documents.core.segments import (
-    MOST_TEXT_CHARACTERS,
-    Raw,
-    Segment,
-    Spelling,
-    segments,
-)
+from dragoman_documents.core.pieces import MOST_TEXT_CHARACTERS
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
 from dragoman_documents.core.text_tags import with_tags
 from dragoman_documents.localisation.plural_forms import plural_forms

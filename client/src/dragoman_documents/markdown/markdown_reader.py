@@ -12,15 +12,10 @@ from typing import Final
 
 from dragoman_options.markup import MOST_CODES, Code, Markup, Span
 
+from dragoman_documents.core.blocks import SOFT_HYPHEN
 from dragoman_documents.core.gaps import BREAK
-from dragoman_documents.core.segments import (
-    MOST_KEPT_CHARACTERS,
-    SOFT_HYPHEN,
-    Raw,
-    Segment,
-    Spelling,
-    Tag,
-)
+from dragoman_documents.core.pieces import MOST_KEPT_CHARACTERS
+from dragoman_documents.core.segments import Raw, Segment, Spelling, Tag
 from dragoman_documents.markdown.markdown_blocks import Block, MarkdownBlocks
 from dragoman_documents.markdown.markdown_inlines import Inline, InlineKind, inlines_of
 from dragoman_documents.markdown.markdown_text import PIPE, MarkdownText, title_of, with_width

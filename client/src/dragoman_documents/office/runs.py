@@ -16,18 +16,10 @@ from html import unescape
 from itertools import islice
 from typing import Final
 
+from dragoman_documents.core.blocks import segments
 from dragoman_documents.core.gaps import OpaqueKind
-from dragoman_documents.core.segments import (
-    Closing,
-    Opaque,
-    Opening,
-    Piece,
-    Raw,
-    Segment,
-    Spelling,
-    Words,
-    segments,
-)
+from dragoman_documents.core.pieces import Closing, Opaque, Opening, Piece, Words
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.office.atoms import Atom, Item, Look, Odd, Part, atoms_of, full
 from dragoman_documents.office.run_profiles import RunProfile
 from dragoman_documents.xml import xml_spelling

@@ -14,17 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dragoman_documents.core.segments import (
-    Closing,
-    Opaque,
-    Opening,
-    Piece,
-    Raw,
-    Segment,
-    Spelling,
-    Words,
-    segments,
-)
+from dragoman_documents.core.blocks import segments
+from dragoman_documents.core.pieces import Closing, Opaque, Opening, Piece, Words
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.text_files.cue_text import Cue, CueText, ReadingSpeeds
 from dragoman_documents.text_files.text_reader import TextReader
 

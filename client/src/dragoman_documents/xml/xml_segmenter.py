@@ -8,22 +8,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dragoman_documents.core.blocks import segments
 from dragoman_documents.core.gaps import OpaqueKind
 from dragoman_documents.core.mnemonics import with_mnemonic
-from dragoman_documents.core.segments import (
+from dragoman_documents.core.pieces import (
     MOST_KEPT_CHARACTERS,
     MOST_TEXT_CHARACTERS,
     Closing,
     Opaque,
     Opening,
     Piece,
-    Raw,
     Run,
-    Segment,
-    Spelling,
     Words,
-    segments,
 )
+from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.xml import xml_spelling
 from dragoman_documents.xml.its_rules import local_name
 from dragoman_documents.xml.outline import Item

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from dragoman_client.files.file_formats import format_of
-from dragoman_documents.core.segments import MOST_TEXT_CHARACTERS, Segment
+from dragoman_documents.core.pieces import MOST_TEXT_CHARACTERS
+from dragoman_documents.core.segments import Segment
 from dragoman_documents.html.html_reader import HtmlReader
 from dragoman_documents.xml.xml_reader import XmlReader
 from translated_documents import Reader, identity, read, written
