@@ -16,7 +16,7 @@ from dragoman_documents.core.segments import fitted
 from dragoman_documents.localisation.po_reader import po_language, po_pairs
 from dragoman_documents.memory.pairs import Pair
 from dragoman_documents.memory.unit_pairs import ANY, UnitPairs
-from dragoman_documents.xml.bilingual import form_of
+from dragoman_documents.xml.bilingual_forms import form_of
 from dragoman_documents.xml.xml_tokens import XmlToken, XmlTokens
 
 _CHUNK_BYTES: Final = 1 << 16

@@ -9,14 +9,8 @@ from types import MappingProxyType
 from dragoman_documents.core.languages import is_compatible, is_same_language, names_language
 from dragoman_documents.core.segments import Raw, Segment
 from dragoman_documents.memory.pairs import Pair, pair_of
-from dragoman_documents.xml.bilingual import (
-    TMX,
-    UnitForm,
-    UnitReader,
-    children,
-    is_among,
-    local,
-)
+from dragoman_documents.xml.bilingual import UnitReader, children, is_among, local
+from dragoman_documents.xml.bilingual_forms import TMX, UnitForm
 from dragoman_documents.xml.outline import Item
 from dragoman_documents.xml.xml_tokens import XmlToken
 

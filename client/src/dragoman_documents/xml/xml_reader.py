@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dragoman_documents.core.languages import DocumentLanguages
 from dragoman_documents.core.segments import Raw, Segment
-from dragoman_documents.xml.bilingual import UnitReader, form_of
+from dragoman_documents.xml.bilingual import UnitReader
+from dragoman_documents.xml.bilingual_forms import form_of
 from dragoman_documents.xml.outline import Outline
 from dragoman_documents.xml.xml_profiles import GENERIC, XmlProfile, profile_of
 from dragoman_documents.xml.xml_roles import XmlRoles
