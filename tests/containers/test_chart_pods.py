@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ def _adapt(pod: dict[str, Any], triton: str) -> None:
 
 
 def _ask(address: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection(address, 5000, timeout=30)
     sent = None if body is None else json.dumps(body)
-    connection.request(method, path, sent, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    return response.status, json.loads(response.read())
+    with closing(http.client.HTTPConnection(address, 5000, timeout=30)) as connection:
+        connection.request(method, path, sent, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
