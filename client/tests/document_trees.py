@@ -15,6 +15,7 @@ Change = Callable[[str], str]
 """A change of texts before they are compared."""
 Label = tuple[str, tuple[tuple[str, str], ...]]
 
+_SVG = "{http://www.w3.org/2000/svg}"
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 
 
@@ -66,17 +67,19 @@ def ordered(root: Any, change: Change = str) -> list[Any]:
 def html_texts(root: Any) -> list[tuple[str, bool]]:
     """Texts and attributes of a page, in order, and whether each is to be translated."""
     texts: list[tuple[str, bool]] = []
-    around: list[tuple[bool, bool]] = [(True, False)]
-    """For each enclosing element: whether its text is translated, and whether it is skipped."""
+    around = [(True, False, False)]
+    """For each enclosing element: whether its text is translated, and whether it is skipped, and
+    whether it is in a picture with labels."""
     for step, node in _walked(root):
         if step == "out":
             around.pop()
-            texts.append((_own(node.tail), around[-1] == (True, False)))
+            texts.append((_own(node.tail), around[-1][:2] == (True, False)))
             continue
-        is_translated, is_skipped = around[-1]
-        role, attributes = "skip", {}
+        is_translated, is_skipped, is_picture = around[-1]
+        role, attributes, name = "skip", {}, ""
         if isinstance(node.tag, str):
-            role = "opaque" if "}" in node.tag else html_profile.role(node.tag)
+            name = node.tag.removeprefix(_SVG)
+            role = "opaque" if "}" in name else html_profile.role(name)
             attributes = {name: value for name, value in node.attrib.items() if type(name) is str}
         says = html_profile.says_translated(attributes)
         is_translated = is_translated if says is None else says
@@ -85,8 +88,14 @@ def html_texts(root: Any) -> list[tuple[str, bool]]:
             for name, value in sorted(attributes.items())
         )
         is_translated &= role != "keep" or says is True
-        around.append((is_translated, is_skipped or role in ("opaque", "skip")))
-        texts.append((_own(node.text), around[-1] == (True, False)))
+        if is_picture and html_profile.is_label(name, attributes):
+            is_skipped = False
+        elif name == "svg" and not is_picture:
+            is_picture, is_skipped = is_translated and not is_skipped, True
+        elif not is_picture or role == "skip":
+            is_skipped |= role in ("opaque", "skip")
+        around.append((is_translated, is_skipped, is_picture))
+        texts.append((_own(node.text), around[-1][:2] == (True, False)))
     return texts
 
 

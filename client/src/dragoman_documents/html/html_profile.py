@@ -49,6 +49,9 @@ _DESCRIPTIONS = frozenset(
         "twitter:description",
     )
 )
+_LABELS = frozenset(("desc", "text", "title"))
+_OF_LINES = frozenset(("dy", "sodipodi:role", "x", "y"))
+"""Attributes of a `tspan` at a position of its own."""
 _ICONS = frozenset(("mat-icon", "md-icon", "v-icon"))
 _ICON_CLASSES = ("material-icons", "material-symbols")
 _TAG_NAME = re.compile(r"<[^ \t\n\f\r/>]*")
@@ -66,6 +69,11 @@ def role(name: str) -> str:
 def is_unknown(name: str) -> bool:
     """Whether HTML has no element with this name; browsers show these inline."""
     return name not in XHTML.roles and name not in VOID and name not in SKIPPED
+
+
+def is_label(name: str, others: Mapping[str, str]) -> bool:
+    """Whether an element of an SVG picture is a text of its own, as a line of a longer one is."""
+    return name in _LABELS or (name == "tspan" and not _OF_LINES.isdisjoint(others))
 
 
 def is_icon(name: str, others: Mapping[str, str]) -> bool:

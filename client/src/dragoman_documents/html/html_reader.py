@@ -19,7 +19,7 @@ from dragoman_documents.core.pieces import (
     Run,
     Words,
 )
-from dragoman_documents.core.segments import Raw, Segment, SegmentKind
+from dragoman_documents.core.segments import Raw, Segment, SegmentKind, Spelling
 from dragoman_documents.html import html_profile, html_spelling
 from dragoman_documents.html.html_elements import Element, OpenElements
 from dragoman_documents.html.html_encoding import (
@@ -46,10 +46,11 @@ class _Held:
     Attributes:
         element: the element.
         is_shown: whether its text is part of its sentence.
-        parts: its bytes, and the texts of its attributes.
+        parts: its bytes, and the texts of its attributes and labels.
         texts: the texts in it.
         size: its size in characters.
-        inner: names of the open elements in it.
+        inner: the open elements in it.
+        label: the pieces of an open label of a picture, which is a text of its own.
     """
 
     element: Element
@@ -57,7 +58,19 @@ class _Held:
     parts: list[bytes | Segment]
     texts: list[str] = field(default_factory=list)
     size: int = 0
-    inner: list[str] = field(default_factory=list)
+    inner: list[Element] = field(default_factory=list)
+    label: Run = field(default_factory=Run)
+
+    @property
+    def last(self) -> Element:
+        """The element opened last."""
+        return self.inner[-1] if self.inner else self.element
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether it is a picture with texts to translate."""
+        element = self.element
+        return element.name == "svg" and element.says is not False and not element.says_foreign
 
     def takes(self, token: HtmlToken) -> bool:
         """Whether a token belongs to the element; False if it is too long or badly nested."""
@@ -65,7 +78,7 @@ class _Held:
             return False
         if token.kind == "start":
             return self._takes_element(token)
-        return token.kind != "end" or token.name == (self.inner or [self.element.name])[-1]
+        return token.kind != "end" or token.name == self.last.name
 
     def _takes_element(self, token: HtmlToken) -> bool:
         name = token.name
@@ -74,22 +87,55 @@ class _Held:
             return False
         if self.element.name in _FOREIGN:
             return name not in html_profile.NOT_IN_FOREIGN
-        if name in ("a", "nobr") and name in (self.element.name, *self.inner):
+        if name in ("a", "nobr") and any(
+            element.name == name for element in (self.element, *self.inner)
+        ):
             return False
         return name in html_profile.VOID or html_profile.role(name) not in ("block", "skip")
 
-    def add(self, token: HtmlToken, raw: bytes) -> None:
+    def add(
+        self, token: HtmlToken, raw: bytes, spelling: Spelling, languages: DocumentLanguages
+    ) -> None:
         """Add a token for which `takes` is true."""
-        self.parts.append(raw)
         self.size += len(token.raw)
         if token.kind == "text":
             self.texts.append(token.raw)
-        elif token.kind == "end" and self.inner:
+        is_tag = self._opens(token, languages) or token.kind == "end"
+        is_edge = is_tag and self.last.is_apart
+        if is_edge or not any(element.is_apart for element in self.inner):
+            self.end_label(spelling)
+            self.parts.append(raw)
+        elif token.kind == "text" and self.last.is_translated:
+            self.label.add_words(token.raw)
+        else:
+            kinds = {"start": Opening, "end": Closing}
+            piece = kinds[token.kind] if is_tag else Opaque
+            self.label.add(piece((raw,)), len(token.raw))
+        if token.kind == "end" and self.inner:
             self.inner.pop()
-        elif token.kind == "start":
-            is_empty = token.is_void and self.element.name in _FOREIGN
-            if not (is_empty or token.name in html_profile.VOID):
-                self.inner.append(token.name)
+
+    def _opens(self, token: HtmlToken, languages: DocumentLanguages) -> bool:
+        """Open the element of a start tag, if it has an end tag."""
+        name, is_foreign = token.name, self.element.name in _FOREIGN
+        is_empty = name in html_profile.VOID or (token.is_void and is_foreign)
+        if token.kind != "start" or is_empty:
+            return False
+        values = html_profile.values(html_profile.attributes(token.raw))
+        is_other = languages.is_foreign(XHTML.language_of(values))
+        is_skipped = html_profile.role(name) == "skip"
+        element = Element(name, html_profile.says_translated(values), is_other, is_skipped)
+        element.inherit(self.inner[-1] if self.inner else Element(""))
+        element.is_apart = self.has_labels and html_profile.is_label(name, values)
+        self.inner.append(element)
+        return True
+
+    def end_label(self, spelling: Spelling) -> None:
+        """Write the texts of a label."""
+        self.parts += map(_content, segments(self.label.take(), spelling))
+
+
+def _content(part: Raw | Segment) -> bytes | Segment:
+    return part.content if isinstance(part, Raw) else part
 
 
 @dataclass(frozen=True)
@@ -366,7 +412,7 @@ class _Segmenter:
         if self._cdata:
             token = HtmlToken("other", token.raw)
         is_end = token.kind == "end" and not held.inner
-        held.add(token, self._raw(token.raw))
+        held.add(token, self._raw(token.raw), self._text[True], self._languages)
         if is_end:
             self._held = None
             text = self._text[True].read("".join(held.texts)).strip() if held.is_shown else ""
@@ -378,10 +424,11 @@ class _Segmenter:
     def _let_go(self, held: _Held) -> None:
         """Stop holding an element; it does not move."""
         self._held = None
+        held.end_label(self._text[True])
         self._border(held.parts)
         self._open(held.element)
-        for name in held.inner:
-            self._open(Element(name, False))
+        for element in held.inner:
+            self._open(Element(element.name, False))
 
     def _add_words(self, token: HtmlToken) -> None:
         is_space = token.raw.isspace()
@@ -452,7 +499,7 @@ class _Segmenter:
             spelling = html_spelling.in_attribute(self._encoding, quote)
             words = self._with_templates([Words(value)])
             of_value = segments(words, spelling, kind="attribute")
-            parts += (part.content if isinstance(part, Raw) else part for part in of_value)
+            parts += map(_content, of_value)
             at = end
         return [*parts, self._raw(token.raw[at:])]
 

@@ -171,7 +171,7 @@ def test_deeply_nested_elements(open_tag: str) -> None:
         ("<b translate=no>a<i translate=yes>B</i>c</b>D", ["B", "D"]),
         ("<p>Press <kbd>x</p><p>C", ["Press", "C"]),
         ("<svg><g>a<p>B", ["B"]),
-        ("<svg><desc><![CDATA[ > </svg><p>a ]]></desc></svg>B", ["B"]),
+        ("<svg><desc>A<![CDATA[ > </svg><p>a ]]></desc></svg>B", ["B"]),
         ("<xmp>a &amp; <b></xmp>B", ["B"]),
         ("<a href=1>A<a href=2>B</a>C", ["A", "B", "C"]),
         ("<p><a>A</p><a>B</a>C", ["A", "B", "C"]),
@@ -183,6 +183,11 @@ def test_deeply_nested_elements(open_tag: str) -> None:
         ("<a>A<math><a></a><b>B<a>C</a>D", ["A", "B", "C", "D"]),
         ("<svg><a>a</svg>B", ["B"]),
         ("A<svg><svg><code><b title='b'>c", ["A"]),
+        ("<svg><text>A<g>B</svg>C<p>D", ["A", "B", "C", "D"]),
+        ("<svg><text>A<a>B<p>C", ["A", "B", "C"]),
+        ("<svg translate=no><text>a</text></svg><svg><text translate=no>b</text></svg>C", ["C"]),
+        ("<math><mtext>a</mtext><title>b</title></math>C", ["C"]),
+        ("<svg><style>a</style><text>B<script>c</script>D</text></svg>", ["B D"]),
         ("<img alt='a\r\nb'>C", ["C"]),
         ("<code><a></code><code><a>a</code>B", ["B"]),
         ("<pre>a\rb</pre>", ["a\nb"]),
@@ -192,6 +197,25 @@ def test_translatable_texts_are_found(page: str, expected: list[str]) -> None:
     """Elements have the boundaries that browsers find, whether they are closed or not."""
     assert texts(HtmlReader(), f"<body>{page}".encode())[-len(expected) :] == expected
     check_html(f"<body>{page}".encode(), "<b>", Random(0))
+
+
+def test_labels_of_pictures_are_texts() -> None:
+    """As in a file of SVG; each line at a position of its own is a text."""
+    page = (
+        b"<p>Press <svg class=i><title>Open the door</title><path d='M0'/></svg> now.</p>"
+        b"<svg viewBox='0 0 9 9'><g><text x=1>A <tspan fill=red>red</tspan> car</text></g>"
+        b"<text><tspan x=0 dy='1em'>First &amp; last</tspan><tspan x=0 dy='1em'>Line</tspan></text>"
+        b"<desc>A list</desc></svg>"
+    )
+    segments = [part for part in read(HtmlReader(), page) if isinstance(part, Segment)]
+    labels = [label for segment in segments for label in (segment, *segment.attributes)]
+    assert [label.text for label in labels] == [
+        *("Press now.", "Open the door", "A red car", "First & last", "Line", "A list")
+    ]
+    upper = written(HtmlReader(), page, lambda part: (part.text.upper(), identity(part)[1]))
+    assert b"<title>OPEN THE DOOR</title>" in upper
+    assert b"<text x=1>A <tspan fill=red>RED</tspan> CAR</text>" in upper
+    assert b"<tspan x=0 dy='1em'>FIRST &amp; LAST</tspan><tspan x=0 dy='1em'>LINE</tspan>" in upper
 
 
 @pytest.mark.parametrize(
