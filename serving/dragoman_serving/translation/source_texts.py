@@ -100,7 +100,7 @@ class SourceTexts:
             plan: plan of the request.
 
         Returns:
-            One source text for each text; without pieces if there is nothing to translate.
+            One source text for each text; without sentences if there is nothing to translate.
 
         Raises:
             InvalidRequest: a text is too long, or its language is not one of the model's.
@@ -176,7 +176,7 @@ class SourceTexts:
                 return SourceText([sentence, *breaks, ""], detected)
         if is_translated or not any(map(str.isalpha, text)):
             stays = None if markup is None else MarkedText(text, markup, ())
-            return SourceText([text] if text.strip() else [], detected, stays)
+            return SourceText([text], detected, stays)
         with_tags = plan.keeps_tags and markup is None and has_tags(text)
         keep = markup.keep if markup else ()
         reader = _Reader(

@@ -56,7 +56,7 @@ class Translation:
 
 
 _EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0, sentences=0)
-"""Translation of an empty text. A text without a sentence to translate stays as it is."""
+"""Translation of an empty text; a text without a sentence to translate stays as it is."""
 
 
 class Composer:

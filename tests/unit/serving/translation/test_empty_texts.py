@@ -32,34 +32,34 @@ from dragoman.kernel.hypothesis import Hypothesis
         {"prefix": "red"},
         {"min_tokens": 5},
         {"split_sentences": True, "return_token_scores": True},
+        {"split_sentences": False},
         {"return_attention": True},
         {"source_language": "auto"},
     ],
     ids=str,
 )
-def test_an_empty_text_is_an_empty_translation(
-    shipped: Translator, options: dict[str, Any]
-) -> None:
+def test_a_text_without_words_stays(shipped: Translator, options: dict[str, Any]) -> None:
     """It needs no search, and does not change the translations of other texts beside it."""
-    text, empty = "I am hungry.", ("", "  \n\t\u00a0")
+    text, blanks = "I am hungry.", ("", "  \n\t\u00a0")
     (expected,) = shipped.translate([text], options)
     before = shipped.counts
-    for blank in empty:
+    for blank in blanks:
         (alone,) = shipped.translate([blank], options)
         for translation in (alone, *alone.others):
-            assert (translation.text, translation.output_tokens, translation.complete) == (
-                "",
-                0,
-                True,
-            )
+            assert translation.text == blank
+            assert (translation.output_tokens, translation.complete) == (0, True)
             assert (translation.score, translation.confidence) == (0.0, 0.0)
         assert len(alone.others) == options.get("num_return_sequences", 1) - 1
         if (assessment := alone.assessment) is not None:
             assert json.loads(str(assessment.token_scores)) == {"tokens": [], "log_probs": []}
             assert assessment.attention is None or assessment.attention.source == ()
     assert shipped.counts == before
-    translations = shipped.translate([empty[0], text, empty[1]], options)
-    assert [translation.text for translation in translations] == ["", expected.text, ""]
+    translations = shipped.translate([blanks[0], text, blanks[1]], options)
+    assert [translation.text for translation in translations] == [
+        blanks[0],
+        expected.text,
+        blanks[1],
+    ]
     assert [len(translation.others) for translation in translations] == [len(expected.others)] * 3
 
 
@@ -128,11 +128,11 @@ def test_an_empty_text_has_no_alignment(shipped: Translator, form: str) -> None:
     assert str(first.assessment.alignment) == nothing != str(second.assessment.alignment)
 
 
-def test_a_stream_of_an_empty_text_ends_at_once(shipped: Translator) -> None:
+def test_a_stream_of_white_space_ends_at_once(shipped: Translator) -> None:
     stream = shipped.stream(" \n", {}, lambda: None)
-    assert stream.read() == ""
+    assert stream.read() == " \n"
     (translation,) = stream.future.result(10)
-    assert (translation.text, translation.complete) == ("", True)
+    assert (translation.text, translation.complete) == (" \n", True)
 
 
 def test_an_empty_translation_of_an_empty_text_is_scored_as_nothing(shipped: Translator) -> None:
