@@ -45,7 +45,7 @@ _POWERS: Final = {
     "9 billion billions bn 12 trillion trillions tn",
     "de": "1 jahrzehnt jahrzehnte jahrzehnten 2 hundert 3 tausend tausende tsd 6 million millionen "
     "mio mill 9 milliarde milliarden mrd 12 billion billionen",
-    "fr": "1 décennie décennies 2 centaine centaines 3 mille milles millier milliers 6 million "
+    "fr": "1 décennie décennies 2 centaine centaines 3 mille millier milliers 6 million "
     "millions 9 milliard milliards md mds mrd 12 billion billions",
 }
 """Powers of ten, each before its words; the German and French billion is the English trillion."""

@@ -243,6 +243,8 @@ def _scaled(number: Number, factor: int, after: str, language: str) -> Number:
     if factor == 1 and (further := _RANGE.match(after)):  # 3 to 5 million
         scale, _ = _scale(after, further.end(), language)
         return number.also(lambda value: value * scale)
+    if language == "fr" and re.match(r" milles\b", after):  # miles, or thousands
+        return number.also(lambda value: value * 1000)
     if letter := re.match(r" ?([kKmM])(?:\b|[€$£])", after):
         return number.also(lambda value: value * _LETTER_SCALES[letter[1]])
     return replace(number, values=frozenset(value * factor for value in number.values))

@@ -39,9 +39,11 @@ _DIGITS = (
 )
 _BEHIND = (
     r"(?=(?P<half_day>(?i:\s?(?:[ap]\.? ?m\b|(?:Uhr|heures)\b|h\b)))"
-    r"|(?P<decade>['’]?(?:s|er)\b)|)"
+    r"|(?P<decade>['’]?(?:s|er)\b)|(?P<miles>\smilles\b)|)"
 )
-"""A half of the day, as in `2 p.m.`, or the end of a decade, as in `the 90s`."""
+"""A half of the day, as in `2 p.m.`, the end of a decade, as in `the 90s`, or French miles, which
+some write for thousands."""
+_OF_THOUSANDS = 3
 _WORDS_OF_SCALES = {"": "(?!)"} | {
     language: "|".join(sorted({word for words in powers.values() for word in words}, reverse=True))
     for language, powers in _SCALE_WORDS.items()
@@ -188,6 +190,8 @@ def _number(match: re.Match[str], powers: Mapping[str, int], marks: tuple[str, s
     if not digits.isdigit():
         digits = _HOURS.sub(":", digits)
     values = _values(digits.lstrip(_MINUS), behind == "half_day", behind == "decade", marks)
+    if behind == "miles":
+        values |= frozenset(_scaled(values, _OF_THOUSANDS))
     before = match.string[max(0, begin - _LONGEST_MINUS) : begin]
     if match["minus"]:
         values = frozenset(_negative(values)) or values
@@ -318,9 +322,11 @@ def regrouped(
         source_language: language of the text.
         target_language: language of the translation.
     """
-    _, group = _POINT_AND_GROUP.get(source_language, ("", ""))
+    point, group = _POINT_AND_GROUP.get(source_language, ("", ""))
     if not group or not _LARGE.search(source):
         return
+    if source_language in _LENIENT:
+        yield from _as_copied(source, target, point)
     large = {
         number.text
         for number in numbers_of(source)
@@ -333,6 +339,20 @@ def regrouped(
         if number.text in large:
             written = localized(number.text, source_language, target_language)
             if written != number.text:
+                yield number.begin, number.end, written
+
+
+def _as_copied(source: str, target: str, point: str) -> Iterator[tuple[int, int, str]]:
+    """Yields what to change so that `1,967` and `3.698` of one text are written alike.
+
+    Such a number may be a large one, or one with a decimal point. A copied one decides.
+    """
+    unclear = {number.text for number in numbers_of(source) if _GROUPED.fullmatch(number.text)}
+    numbers = numbers_of(target)
+    if not unclear.isdisjoint(number.text for number in numbers):
+        for number in numbers:
+            written = _SEPARATOR.sub(point, number.text)
+            if written in unclear and written != number.text:
                 yield number.begin, number.end, written
 
 
@@ -388,7 +408,7 @@ def _values(
             values.add(Decimal(f"{''.join(parts[:-1])}.{parts[-1]}").normalize())
     if not separators:
         values.add(digits[0])
-        if is_decade:
+        if is_decade and digits[0] % 10 == 0:
             values.add(digits[0] % 100)
     if is_half_day and len(parts) <= 2:
         hours, *minutes = digits

@@ -46,6 +46,8 @@ EQUAL = [
     ("en", "192.168.178.254", "de", "192.168.178.254"),
     ("de", "40 Jahre", "en", "four decades"),
     ("de", "147 Millionen Dollar bzw. 8 Cent", "en", "147 million or 8 cents"),
+    ("fr", "10 milles", "en", "10 miles"),
+    ("fr", "10 milles", "en", "10,000"),
     ("fr", "le vingtième membre", "en", "the 20th member"),
 ]
 DIFFERENT = [

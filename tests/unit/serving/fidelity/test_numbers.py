@@ -61,10 +61,16 @@ def test_languages_write_the_same_numbers(source: str, target: str, language: st
         ("3 percent", "3 Hundert", ["3"]),
         ("5.277 cents", "5277 Cent", ["5.277"]),
         ("-5 to 3", "5 bis -3", ["-5", "3"]),
+        ("existing 777s", "vorhandene 7777s", ["777"]),
     ],
 )
 def test_changed_and_lost_numbers_are_missing(source: str, target: str, missing: list[str]) -> None:
     assert [number.text for number in difference(source, target, ("en", "de")).missing] == missing
+
+
+@pytest.mark.parametrize("target", ["10 miles", "10,000 objects", "10 thousand objects"])
+def test_french_miles_may_be_thousands(target: str) -> None:
+    assert difference("10 milles", target, ("fr", "en")) == ([], [])
 
 
 def test_the_place_and_the_additional_numbers_are_known() -> None:
@@ -116,6 +122,9 @@ def test_large_numbers_are_not_left_in_the_spelling_of_the_source() -> None:
     assert changes == [(6, 12, "26.750"), (14, 25, "1.200.000,5")]
     assert list(regrouped("1.250 m", "1.250 m", "de", "fr")) == [(0, 5, "1\u00a0250")]
     assert list(regrouped("5.277 or 5.28", "5.277 oder 5.28", "en", "de")) == [(0, 5, "5,277")]
+    text = "de 1,967 à 3,698 et 0,5"
+    assert list(regrouped(text, "from 1,967 to 3.698 and 0.5", "fr", "en")) == [(14, 19, "3,698")]
+    assert not list(regrouped(text, "from 1.967 to 3.698 and 0.5", "fr", "en"))
     assert not list(regrouped(source, source, "en", "en"))
 
 
