@@ -290,7 +290,11 @@ def _with_ellipsis(text: str, original: str) -> str:
     """A translation whose dots are one character, also at the end if they are there."""
     text = text.replace("...", "…")
     end = original[len(original.rstrip(_FINAL_MARKS)) :]
-    return text if "…" in text or "…" not in end else text.rstrip(_FINAL_MARKS) + end
+    words = text.rstrip(_FINAL_MARKS)
+    own = text[len(words) :]
+    if "…" not in end or own.replace(" ", "") == end.replace(" ", ""):
+        return text
+    return words + end if own or "…" not in text else text
 
 
 def _score(hypotheses: Sequence[Hypothesis], alpha: float) -> float | None:

@@ -364,6 +364,13 @@ def test_every_alternative_has_the_terms(shipped: Translator) -> None:
     assert all("Bude" in translation.text for translation in (best, *best.others))
 
 
+@pytest.mark.parametrize("text", ["Wait… what did you say…?", "No… I am hungry…!", "Yes…"])
+def test_a_final_ellipsis_stays_beside_an_inner_one(shipped: Translator, text: str) -> None:
+    end = text[text.rindex("…") :]
+    assert translated(shipped, text).text.endswith(end)
+    assert translated(shipped, text).text.count("…") == text.count("…")
+
+
 @pytest.mark.parametrize("text", ["Loading…", "Wait… is it red?!", "What?? No…"])
 def test_marks_are_kept_in_a_text_of_a_document(shipped: Translator, text: str) -> None:
     plain = translated(shipped, text).text
