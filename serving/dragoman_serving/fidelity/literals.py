@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import Span
+from dragoman_serving.fidelity.names import names_of
 
 _SUFFIXES = (
     "avi|bash|bat|bin|bmp|bz2|c|cfg|conf|cpp|css|csv|deb|dll|docx?|eml|epub|exe|gif|go|gz|h|html?|"
@@ -227,6 +228,10 @@ class Literal(NamedTuple):
         """Begin and end."""
         return self.begin, self.end
 
+    def meets(self, begin: int, end: int) -> bool:
+        """Whether it has characters of another span."""
+        return self.begin < end and begin < self.end
+
 
 def tag_spans(text: str) -> list[Span]:
     """Returns the spans of tags, which may be `<b>` or `<0>`."""
@@ -277,7 +282,7 @@ class Literals:
         Args:
             text: a text.
             language: its language code.
-            known: whether to find those of a known form.
+            known: whether to find those of a known form, and names.
             keep: further literals.
         """
         literals = list(keep)
@@ -286,7 +291,17 @@ class Literals:
         if not (text.isascii() and self._unwritten.isdisjoint(text)):
             literals += self._outside_language(text, language)
         literals = [_with_digits(text, literal) for literal in literals]
-        return _merged(text, sorted(literals, key=_place)) if literals else literals
+        literals = _merged(text, sorted(literals, key=_place))
+        if known and (
+            names := [Literal(*span, is_usual=True) for span in names_of(text, language)]
+        ):
+            literals += (
+                name
+                for name in _merged(text, names)
+                if not any(literal.meets(*name.span) for literal in literals)
+            )
+            literals.sort(key=_place)
+        return literals
 
     def _outside_language(self, text: str, language: str) -> Iterator[Literal]:
         """Yields the parts that the vocabulary cannot write, and names with foreign letters.

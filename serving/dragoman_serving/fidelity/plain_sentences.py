@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dragoman_serving.fidelity.literals import LETTERS, LONE_LETTER
+from dragoman_serving.fidelity.names import names_of
 
 _OF_LANGUAGE = {
     code: re.compile(
@@ -27,4 +28,6 @@ def is_plain(text: str, language: str) -> bool:
         language: its language code.
     """
     pattern = _OF_LANGUAGE.get(language, _OF_LANGUAGE[""])
-    return pattern.fullmatch(text) is not None and not text.isupper()
+    if pattern.fullmatch(text) is None or text.isupper():
+        return False
+    return next(names_of(text, language), None) is None

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -129,8 +130,13 @@ class Corrections:
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         written = self._tokenizer.target.decode(hypothesis.ids)
-        if not sentence.reading.is_in(written) or lost_identifiers(sentence, written):
-            return self._reread(sentence, hypothesis, sentence.literals)
+        lost = lost_identifiers(sentence, written)
+        if lost or not sentence.reading.is_in(written):
+            usual = [literal for literal in sentence.literals if literal.is_usual]
+            others = [literal for literal in sentence.literals if literal not in usual]
+            return self._reread(
+                sentence, hypothesis, sorted([*others, *(lost or usual)], key=attrgetter("span"))
+            )
         return self._fix_numbers(sentence, hypothesis, _MOST_ROUNDS)
 
     # Numbers
@@ -452,7 +458,7 @@ class Corrections:
             max(0, count - reading.count(stand_in, written))
             for stand_in, count in reading.counts.items()
         )
-        lost += lost_identifiers(sentence, written)
+        lost += len(lost_identifiers(sentence, written))
         lost += self._tokenizer.target.is_broken(hypothesis.ids)
         numbers = wrong_numbers(sentence, written)
         return lost + numbers.total, len(numbers.additional)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.names import plain
 from dragoman_serving.fidelity.numbers import Number, difference, numbers_of
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.glossary import Term
@@ -74,32 +74,29 @@ def _surplus(reading: Reading, written: str) -> bool:
     return any(reading.count(stand_in, written) > count for stand_in, count in counts)
 
 
-def lost_identifiers(sentence: SourceSentence, written: str) -> int:
-    """How many literals a translation lacks of those that the model reads as they are.
+def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
+    """Returns the literals that a translation lacks of those that the model reads as they are.
 
-    It may write them in another case, and names without accents.
+    It may write them in another case, and names without accents or the s of a genitive.
     """
-    line = sentence.original
-    required = Counter(
-        _plain(line[literal.begin : literal.end])
-        for literal in sentence.literals
-        if literal.is_usual
-    )
-    if not required:
-        return 0
-    written = _plain(written)
-    return sum(max(0, count - written.count(text)) for text, count in required.items())
+    usual = [literal for literal in sentence.literals if literal.is_usual]
+    if not usual:
+        return usual
+    line, lost = sentence.original, list[Literal]()
+    remaining, written = Counter[str](), plain(written)
+    for literal in usual:
+        text = plain(line[literal.begin : literal.end])
+        text = text.removesuffix("s") if text.isalpha() else text
+        remaining[text] += 1
+        if written.count(text) < remaining[text]:
+            lost.append(literal)
+    return lost
 
 
 def _may_vary(literal: Literal, line: str) -> bool:
     """Whether a literal is a name, which a language may write without accents or in capitals."""
-    return literal.is_usual and not line[literal.begin : literal.end].isascii()
-
-
-def _plain(text: str) -> str:
-    """A text in small letters without accents: `Zurich` is `Zürich`."""
-    decomposed = unicodedata.normalize("NFD", text.casefold())
-    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
+    text = line[literal.begin : literal.end]
+    return literal.is_usual and (not text.isascii() or text.replace(" ", "").isalpha())
 
 
 def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:

@@ -414,7 +414,14 @@ class _Reader:
             if not self._can_use(text[term.begin : term.end], term.target)
             or (term.begin, term.end) in known
         )
-        return self._texts.literals.of(text, self._language, self._plan.keeps_placeholders, further)
+        literals = self._texts.literals.of(
+            text, self._language, self._plan.keeps_placeholders, further
+        )
+        return [
+            literal
+            for literal in literals
+            if not (literal.is_usual and any(literal.meets(*term[:2]) for term in terms))
+        ]
 
     def _can_use(self, source: str, target: str) -> bool:
         """Whether the model can read and write a term, which is in one line."""

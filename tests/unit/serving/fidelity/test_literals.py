@@ -137,7 +137,7 @@ def test_tags_may_have_numbers() -> None:
 def test_what_the_vocabulary_cannot_write_is_found(
     literals: Literals, text: str, words: list[str], signs: list[str]
 ) -> None:
-    kept = literals.of(text, "en")
+    kept = literals.of(text, "en", known=False)
     assert [text[literal.begin : literal.end] for literal in kept if not literal.is_sign] == words
     assert [text[literal.begin : literal.end] for literal in kept if literal.is_sign] == signs
 
@@ -151,7 +151,7 @@ def test_a_literal_has_the_digits_behind_it(literals: Literals, text: str) -> No
 def test_words_with_letters_of_their_language_are_no_literals(literals: Literals) -> None:
     text = "Noël en Israël à Kraków"
     for language, words in (("fr", ["Kraków"]), ("en", ["Noël", "Israël", "Kraków"])):
-        kept = literals.of(text, language)
+        kept = literals.of(text, language, known=False)
         assert [text[literal.begin : literal.end] for literal in kept] == words
 
 
@@ -202,3 +202,9 @@ def test_literals_are_in_order_and_apart(literals: Literals, text: str) -> None:
     kept = literals.of(text, "en")
     assert all(0 <= literal.begin < literal.end <= len(text) for literal in kept)
     assert all(a.end <= b.begin for a, b in pairwise(kept))
+
+
+def test_names_do_not_join_other_literals(literals: Literals) -> None:
+    text = "Kuno Brandvold\u2122 met Dorvenham {name}."
+    kept = [text[literal.begin : literal.end] for literal in literals.of(text, "en")]
+    assert kept == ["Kuno Brandvold", "\u2122", "Dorvenham", "{name}"]

@@ -158,7 +158,11 @@ def test_a_text_with_every_usual_stand_in_keeps_its_signs(shipped: Translator) -
     assert "👍🏽" in translation.text
 
 
-@pytest.mark.parametrize("options", [{}, {"num_return_sequences": 4}, {"repair": False}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_return_sequences": 4}, {"repair": False, "keep_placeholders": False}],
+    ids=str,
+)
 def test_bytes_that_form_no_character_are_not_in_a_translation(
     shipped: Translator, options: dict[str, Any]
 ) -> None:
@@ -172,6 +176,32 @@ def test_bytes_that_form_no_character_are_not_in_a_translation(
         assert best.warnings == ("signs",)
     stream = shipped.stream(text, {"source_language": "en", "target_language": "de"}, lambda: None)
     assert "\ufffd" not in stream.future.result()[0].text
+
+
+@pytest.mark.parametrize(("source", "target"), [("en", "de"), ("en", "fr"), ("fr", "en")])
+@pytest.mark.parametrize("name", ["Kuno", "Ilsabet", "Vierzon", "Kaltech", "Debrecen"])
+def test_rare_names_stay(shipped: Translator, source: str, target: str, name: str) -> None:
+    frames = {"en": "{} is not here today.", "fr": "Nous avons vu {} hier."}
+    languages = {"source_language": source, "target_language": target}
+    (translation,) = shipped.translate([frames[source].format(name)], languages)
+    assert name in translation.text
+    assert translation.warnings == ()
+
+
+@pytest.mark.parametrize("target", ["de", "fr"])
+@pytest.mark.parametrize("name", ["Scotland", "Greece", "Germany", "Switzerland"])
+def test_names_that_languages_write_differently_are_translated(
+    shipped: Translator, name: str, target: str
+) -> None:
+    languages = {"source_language": "en", "target_language": target}
+    (translation,) = shipped.translate([f"We live in {name}."], languages)
+    assert name not in translation.text
+
+
+def test_a_term_of_the_glossary_is_no_name(shipped: Translator) -> None:
+    best = translated(shipped, "Kuno is here.", glossary={"Kuno": "Konrad"})
+    assert "Konrad" in best.text
+    assert "Kuno" not in best.text
 
 
 def test_letters_with_separate_accents_are_letters(shipped: Translator) -> None:

@@ -1,0 +1,50 @@
+"""Writes the list of words of a language that translations replace, from parallel texts.
+
+A word is in it if in at least a tenth of its sentences the other side lacks it. So the list has
+`Munich` and `Monday`, but not `Reuters`: see `dragoman_serving.fidelity.names`.
+
+Example: python -m lab.fidelity.known_words --language en --prefix CORPORA/tatoeba-en-de/train
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from dragoman_serving.fidelity.names import LISTS, WordList, plain
+from dragoman_training.text.parallel_text import iterate_pairs
+
+from lab.measurement import Results, option, positive, program
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_LEAST_SHARE = 0.1
+
+
+@program(
+    option("--language", required=True, help="of the list"),
+    option("--prefix", type=Path, nargs="+", required=True, help="parallel texts"),
+    option("--others", nargs="+", default=["de", "en", "fr"], help="languages of other sides"),
+    option("--limit", type=positive, default=400_000, help="most pairs of a text"),
+)
+def main(arguments: argparse.Namespace) -> Results:
+    """Count, and write the list into the package."""
+    language, in_all, replaced = arguments.language, Counter[str](), Counter[str]()
+    for prefix in arguments.prefix:
+        named = prefix.parent.name.split("-")
+        other = next(code for code in arguments.others if code != language and code in named)
+        for pair in islice(iterate_pairs(prefix, (language, other)), arguments.limit):
+            own, its = ({*_WORD.findall(plain(text))} for text in pair)
+            in_all.update(own)
+            replaced.update(own - its)
+    words = sorted(word for word, count in replaced.items() if count >= _LEAST_SHARE * in_all[word])
+    path = LISTS / f"{language}.words"
+    path.write_bytes(WordList.of(words).bits)
+    return {"words": len(words), "bytes": path.stat().st_size}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
