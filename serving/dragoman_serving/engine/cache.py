@@ -144,9 +144,8 @@ class Cache:
         least, most_rows = shape.capacities[0], most_slots * width
         self._cross = _Memory(shape, min(least, shape.src_tokens), (most_slots, shape.src_tokens))
         of_rows = shape.of_rows
-        self._past = _Memory(
-            of_rows, min(least, of_rows.tgt_tokens), (most_rows, of_rows.tgt_tokens)
-        )
+        self._least_tokens = min(least, of_rows.tgt_tokens)
+        self._past = _Memory(of_rows, self._least_tokens, (most_rows, of_rows.tgt_tokens))
         self._most_tokens = shape.tgt_tokens
         """Capacity of recurrent rows, which does not depend on their memory."""
         self._src_lengths = np.zeros(0, np.int64)
@@ -275,7 +274,8 @@ class Cache:
             was_enough = tokens <= self._most_tokens
             self._most_tokens = max(tokens, self._most_tokens)
             return not was_enough
-        if self.capacity // 2 < tokens <= self.capacity:
+        capacity, least = self._past.tokens, self._least_tokens
+        if tokens <= capacity and (capacity // 2 < tokens or capacity == least):
             return False  # not worth a new layout
         capacities = self._shape.capacities
         beyond = -(-tokens // capacities[-1]) * capacities[-1]

@@ -64,10 +64,10 @@ class Future(Generic[_Part]):
     def add_done_callback(self, fn: Callable[[Future[_Part]], object]) -> None:
         """Call a function when it is done, or now; errors of the function are logged."""
         with self._lock:
-            if not self.done():
+            if self._stage < _CANCELLED:
                 self._callbacks.append(fn)
                 return
-        self._call(fn)
+        self._call((fn,))
 
     def result(self, timeout: float | None = None) -> _Part:
         """Wait for the result.
@@ -77,7 +77,8 @@ class Future(Generic[_Part]):
             TimeoutError: it was not done in time.
             Exception: its work has failed with this.
         """
-        if (error := self.exception(timeout)) is not None:
+        error = self._error if self._stage == _FINISHED else self.exception(timeout)
+        if error is not None:
             try:
                 raise error
             finally:
@@ -92,7 +93,7 @@ class Future(Generic[_Part]):
             CancelledError: it is cancelled.
             TimeoutError: it was not done in time.
         """
-        if not self.done():
+        if self._stage < _CANCELLED:
             self._wait(timeout)
         if self._stage == _CANCELLED:
             raise CancelledError
@@ -118,7 +119,7 @@ class Future(Generic[_Part]):
 
     def _finish(self, outcome: Any, error: BaseException | None) -> None:
         with self._lock:
-            if self.done():
+            if self._stage >= _CANCELLED:
                 raise InvalidStateError("the future has an outcome already, or is cancelled")
             self._outcome, self._error, self._stage = outcome, error, _FINISHED
         self._end()
@@ -127,16 +128,16 @@ class Future(Generic[_Part]):
         if self._ended is not None:
             self._ended.set()
         callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            self._call(callback)
+        self._call(callbacks)
 
-    def _call(self, callback: Callable[[Future[_Part]], object]) -> None:
-        try:
-            callback(self)
-        except Exception as error:  # one callback's error must not reach the others
-            # Without the error's message, which may quote a text.
-            trace = "".join(format_tb(error.__traceback__))
-            log.error("a callback of a future failed: %s\n%s", type(error).__name__, trace)
+    def _call(self, callbacks: Sequence[Callable[[Future[_Part]], object]]) -> None:
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception as error:  # one callback's error must not reach the others
+                # Without the error's message, which may quote a text.
+                trace = "".join(format_tb(error.__traceback__))
+                log.error("a callback of a future failed: %s\n%s", type(error).__name__, trace)
 
     def _wait(self, timeout_s: float | None) -> None:
         with self._lock:
@@ -162,29 +163,34 @@ def when_all_done(
     parts. Cancelling the future cancels the unfinished parts. Without parts, `join` is called
     immediately.
     """
-    joining = _Joining(futures, join)
+    whole = _Joined(futures, join)
     for future in futures:
-        future.add_done_callback(joining.count)
+        future.add_done_callback(whole.count)
     if not futures:
-        joining.go_on()
-    return joining.whole
+        whole.go_on()
+    return whole
 
 
-class _Joining(Generic[_Part, _Whole]):
-    """The parts of a future, of which nothing but the parts keeps a reference to this object."""
+class _Joined(Future[_Whole], Generic[_Part, _Whole]):
+    """A future of several parts, which refers to them until they have ended."""
 
     def __init__(
         self,
         futures: Sequence[Future[_Part]],
         join: Callable[[list[_Part]], _Whole | Future[_Whole]],
     ) -> None:
-        self.whole: Future[_Whole] = Future()
+        super().__init__()
         self._join = join
         self._under_way: list[Future[Any]] = list(futures)
         self._remaining = len(futures)
         self._first_error: BaseException | None = None
-        self._lock = threading.Lock()
-        _pass_cancel_on(self.whole, self._under_way)
+
+    def cancel(self) -> bool:
+        """Also cancel the parts."""
+        is_cancelled = super().cancel()
+        if is_cancelled:
+            _cancel(self._under_way)
+        return is_cancelled
 
     def count(self, done: Future[_Part]) -> None:
         """Note the end of a part."""
@@ -202,7 +208,7 @@ class _Joining(Generic[_Part, _Whole]):
 
     def go_on(self) -> None:
         """Join the results, or end with the first error."""
-        if self._first_error is not None or self.whole.cancelled():
+        if self._first_error is not None or self.cancelled():
             for part in self._under_way:  # the result of a part may be a running future
                 if outcome_error(part) is None and isinstance(begun := part.result(), Future):
                     begun.cancel()
@@ -217,11 +223,11 @@ class _Joining(Generic[_Part, _Whole]):
             self._settle(None, joined)
             return
         self._under_way[:] = [joined]
-        if self.whole.cancelled():
+        if self.cancelled():
             joined.cancel()
-        joined.add_done_callback(self._finish)
+        joined.add_done_callback(self._take_over)
 
-    def _finish(self, done: Future[_Whole]) -> None:
+    def _take_over(self, done: Future[_Whole]) -> None:
         error = outcome_error(done)
         if error is not None:
             self._settle(error)
@@ -229,17 +235,18 @@ class _Joining(Generic[_Part, _Whole]):
             self._settle(None, done.result())
 
     def _settle(self, error: BaseException | None, result: Any = None) -> None:
-        # Breaks the reference cycle between the parts and this object. Otherwise only the garbage
-        # collector would free them, and its runs stop all threads.
+        # Breaks the reference cycles with the parts and what `join` refers to. Otherwise only the
+        # garbage collector would free them, and its runs stop all threads.
         self._under_way.clear()
-        if not self.whole.set_running_or_notify_cancel():
+        del self._join
+        if not self.set_running_or_notify_cancel():
             return
         # The error is set without being raised: a raised one would reference this frame, and so
-        # `whole`, which references the error.
+        # this future, which references the error.
         if error is not None:
-            self.whole.set_exception(error)
+            self.set_exception(error)
         else:
-            self.whole.set_result(result)
+            self.set_result(result)
 
 
 def result_or(future: Future[_Part], default: _Part) -> Future[_Part]:
@@ -248,7 +255,7 @@ def result_or(future: Future[_Part], default: _Part) -> Future[_Part]:
     under_way: list[Future[Any]] = [future]
 
     def settle(done: Future[_Part]) -> None:
-        under_way.clear()  # breaks the reference cycle, as in `_Joining`
+        under_way.clear()  # breaks the reference cycle, as in `_Joined`
         if chosen.set_running_or_notify_cancel():
             chosen.set_result(default if outcome_error(done) else done.result())
 

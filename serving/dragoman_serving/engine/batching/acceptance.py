@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.job import Awaited
@@ -16,8 +15,7 @@ from dragoman_serving.engine.settings import Tuning
 _Job = TypeVar("_Job", bound=Awaited[Any])
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """What is known of a request before its items are queued.
 
     Attributes:

@@ -42,11 +42,8 @@ class Batch:
         self._followed = 0
         """Number of sentences with a progress callback."""
         self._next_check_s = 0.0
-
-    @property
-    def rows(self) -> int:
+        self.rows = 0
         """Rows in flight."""
-        return self._decoding.rows
 
     @property
     def nbytes(self) -> int:
@@ -56,47 +53,50 @@ class Batch:
     def join(self, jobs: Sequence[Job], alone: bool) -> None:
         """Add sentences of the decoding's width; `alone` as for `Decoding.step`."""
         self._decoding.join([job.sentence for job in jobs], alone)
+        self.rows = self._decoding.rows
         encoded_s = time.monotonic()
         for job in jobs:
             job.begin_step, job.encoded_s = self._steps, encoded_s
         self.jobs += jobs
         self._fresh += jobs
-        self._followed += sum(job.progress is not None for job in jobs)
+        self._followed += len([job for job in jobs if job.progress is not None])
         self._next_check_s = 0.0  # some may have waited too long
 
-    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> None:
-        """Run one step or some, see `Decoding`, then settle and remove the finished sentences."""
-        if given_up := self._given_up():
+    def step(self, alone: bool, pending: ctypes.c_int64 | None = None) -> int:
+        """Run one step or some, see `Decoding`, then settle and remove the finished sentences.
+
+        Returns:
+            The number of steps.
+        """
+        begin_s = time.monotonic()
+        if begin_s >= self._next_check_s and (given_up := self._given_up(begin_s)):
             self._leave(given_up)
             self._fresh = [job for job in self._fresh if job in self.jobs]
         if not self.jobs:
-            return
-        reports = self._fresh or self._followed
-        steps, done = self._decoding.step(alone, None if reports else waiting)
+            return 0
+        steps, done = self._decoding.step(alone, None if self._followed else pending)
         self._steps += steps
-        if reports:
-            self._report()
-        if done:
-            self._finish(done)
-            self._leave(done)
-
-    def _report(self) -> None:
         if self._fresh:
-            now_s = time.monotonic()
-            for job in self._fresh:
-                job.first_token_s = now_s
-            self._statistics.first_tokens(self._fresh, now_s)
-            self._fresh = []
+            # The steps of a call take about the same time.
+            self._begun(begin_s + (time.monotonic() - begin_s) / steps)
         if self._followed:
             for slot, job in enumerate(self.jobs):
                 if job.progress is not None:
                     job.progress(self._decoding.found.certain(slot))
+        if done:
+            self._finish(done)
+            self._leave(done)
+        return steps
 
-    def _given_up(self) -> list[int]:
+    def _begun(self, now_s: float) -> None:
+        """Note the time of the first token of new sentences."""
+        for job in self._fresh:
+            job.first_token_s = now_s
+        self._statistics.first_tokens(self._fresh, now_s)
+        self._fresh = []
+
+    def _given_up(self, now_s: float) -> list[int]:
         """Slots of sentences that were cancelled or are overdue."""
-        now_s = time.monotonic()
-        if now_s < self._next_check_s:
-            return []
         self._next_check_s = now_s + _CHECK_S
         slots = []
         for slot, job in enumerate(self.jobs):
@@ -107,20 +107,28 @@ class Batch:
         return slots
 
     def _finish(self, slots: Sequence[int]) -> None:
+        searches, finished = self._decoding.found, []
         for slot in slots:
-            job, searches = self.jobs[slot], self._decoding.found
+            job = self.jobs[slot]
             result = searches.result(slot)
             if (count := job.sentence.options.hypotheses) > 1:
                 result = replace(result, others=searches.next_best(slot, count - 1))
-            # Counted before the future is set, so that the counts include it.
-            self._statistics.completed(job, len(result.ids))
             job.steps = self._steps - job.begin_step
-            self._meter.finished(job.steps, len(job.sentence.src_ids))
+            finished.append((job, result))
+        # Counted before the futures are set, so that the counts include them.
+        self._statistics.completed(finished)
+        self._meter.finished(
+            sum([job.steps for job, _ in finished]),
+            sum([len(job.sentence.src_ids) for job, _ in finished]),
+            len(finished),
+        )
+        for job, result in finished:
             job.settle(State.DONE, result)
 
     def _leave(self, slots: Sequence[int]) -> None:
         """Remove the sentences in these slots, given in ascending order."""
         self._decoding.leave(slots)
+        self.rows = self._decoding.rows
         for slot in reversed(slots):
             self._followed -= self.jobs[slot].progress is not None
             last = self.jobs.pop()

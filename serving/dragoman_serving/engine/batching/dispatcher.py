@@ -27,30 +27,39 @@ class Dispatcher:
             idle_s: longest sleep of a worker before it gets the decision to wait.
         """
         self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
-        self._changed = threading.Condition()
-        self.waiting = ctypes.c_int64()
-        """Number of waiting sentences, for code that runs without the GIL."""
+        # Conditions lock in Python code; locks, which most calls need only, do not.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self.pending = [ctypes.c_int64() for _ in range(scheduler.workers)]
+        """For each worker whether its decision may have changed, for code that runs without the
+        GIL."""
 
     def reserve(self, arrival: Arrival, turns: Turns | None) -> None:
         """Reserve space for a request, if it has turns, or raise the refusal."""
-        with self._changed:
+        with self._lock:
             _raise(self._scheduler.line.reserve(arrival, self._meter.pace, turns))
 
     def release(self, turns: Turns) -> None:
         """Release the reserved space of a request."""
-        with self._changed:
+        with self._lock:
             self._scheduler.line.release(turns)
 
     def add(self, arrivals: Sequence[Job], turns: Turns) -> None:
         """Queue sentences, or raise the refusal."""
-        with self._changed:
+        with self._lock:
             _raise(self._scheduler.add(arrivals, turns))
             self._count()
             self._wake()
 
-    def decide(self, worker: int, rows: int, kinds: Collection[Kind] = ()) -> Decision:
-        """Returns a worker's decision; with nothing in flight, it sleeps until there is one."""
-        with self._changed:
+    def decide(
+        self, worker: int, rows: int, kinds: Collection[Kind] = (), steps: int = 1
+    ) -> Decision:
+        """Returns a worker's decision; with nothing in flight, it sleeps until there is one.
+
+        Arguments as for `Scheduler.decide`.
+        """
+        with self._lock:
+            self._scheduler.stepped(worker, steps)
             decision = self._decide(worker, rows, kinds)
             self._wake()  # the rows that others may take depend on these
             if decision.waits:
@@ -67,7 +76,8 @@ class Dispatcher:
         return decision
 
     def _count(self) -> None:
-        self.waiting.value = len(self._scheduler.line)
+        for pending, may_join in zip(self.pending, self._scheduler.may_join, strict=True):
+            pending.value = may_join
 
     def _wake(self) -> None:
         """Wake sleeping workers, if one of them may take sentences."""
@@ -76,14 +86,14 @@ class Dispatcher:
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Remove sentences from the queue, and return them."""
-        with self._changed:
+        with self._lock:
             dropped = self._scheduler.drop(unwanted)
             self._count()
             return dropped
 
     def close(self, reason: DragomanError | None = None) -> None:
         """Accept no more sentences, for this reason; waiting ones are still processed."""
-        with self._changed:
+        with self._lock:
             self._scheduler.line.close(reason)
             self._changed.notify_all()
 

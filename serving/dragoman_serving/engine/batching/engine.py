@@ -99,24 +99,32 @@ class Engine:
         """
         if not sentences:
             return
-        work = sum(sentence.options.rows * len(sentence.src_ids) for sentence in sentences)
+        lengths = [len(sentence.src_ids) for sentence in sentences]
+        work = sum([sentence.options.rows * len(sentence.src_ids) for sentence in sentences])
         first = sentences[0]
         arrival = Arrival(
             total,
             work * total // len(sentences),
-            max(len(sentence.src_ids) for sentence in sentences),
+            max(lengths),
             first.priority,
             _left_s(first.deadline_s),
         )
         self._reserve(arrival, turns)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether more sentences are waiting than the workers can take at once."""
+        return len(self._scheduler.line) > self.most_rows
+
     def check_space(self, sentences: int, priority: int, deadline_s: float | None) -> None:
         """Refuse a request with at least this number of sentences before it is tokenized.
+
+        Worth its time if the engine `is_behind`, because most such requests are refused.
 
         Raises:
             Overloaded: see `reserve`.
         """
-        if self.waiting:
+        if sentences:
             self._reserve(Arrival(sentences, 0, 0, priority, _left_s(deadline_s)), None)
 
     def _reserve(self, arrival: Arrival, turns: Turns | None) -> None:
@@ -223,24 +231,27 @@ class Engine:
         batches = self._batches[worker]
         joining: Sequence[Job] = ()
         busy_since_s: float | None = None
-        decided_rows = 0
+        decided_rows = steps = 0
+        pending = self._dispatcher.pending[worker]
         try:
             while True:
-                rows = sum(batch.rows for batch in batches.values())
+                rows = _rows(batches)
                 if rows != decided_rows or not rows or self._may_change():
-                    decision = self._dispatcher.decide(worker, rows, self._kinds(batches))
+                    decision = self._dispatcher.decide(worker, rows, self._kinds(batches), steps)
                     if decision.ends:
                         return
                     joining = decision.joining
-                    self._give_up(decision.late, "the deadline passes before it can be translated")
+                    if decision.late:
+                        why = "the deadline passes before it can be translated"
+                        self._give_up(decision.late, why)
                     if joining:
                         self._begin(joining, batches, decision.alone)
-                    rows = decided_rows = sum(batch.rows for batch in batches.values())
+                    rows = decided_rows = _rows(batches)
                     if batches and decision.waits:  # idle for a while
                         batches.clear()
                         give_back()
-                _step(batches, self._scheduler.is_alone(worker), self._dispatcher.waiting)
-                busy_since_s = self._measure(rows, busy_since_s)
+                steps = _step(batches, self._scheduler.is_alone(worker), pending)
+                busy_since_s = self._measure(rows, steps, busy_since_s)
         except BaseException as error:  # every error must reach all waiting requests
             self._fail(error, joining)
 
@@ -257,21 +268,22 @@ class Engine:
         """
         return len(self._scheduler.line) > 0 or self._network.gains_alone
 
-    def _measure(self, rows: int, busy_since_s: float | None) -> float | None:
-        """Measure a step if the worker was busy all the time since the step before.
+    def _measure(self, rows: int, steps: int, busy_since_s: float | None) -> float | None:
+        """Measure steps if the worker was busy all the time since the step before.
 
         Args:
-            rows: rows of the step.
+            rows: rows of each step.
+            steps: number of steps.
             busy_since_s: end of the step before, if others waited then; else None.
 
         Returns:
             `busy_since_s` for the next step.
         """
-        now_s = time.monotonic()
         if 2 * rows < self._limits.rows or not self._scheduler.line:
             return None
+        now_s = time.monotonic()
         if busy_since_s is not None:
-            self._meter.stepped(rows, now_s - busy_since_s)
+            self._meter.stepped(rows, now_s - busy_since_s, steps)
         return now_s
 
     def _give_up(self, unwanted: Sequence[Job], why: str) -> None:
@@ -338,14 +350,31 @@ def _left_s(deadline_s: float | None) -> float | None:
     return None if deadline_s is None else deadline_s - time.monotonic()
 
 
-def _step(batches: dict[Kind, Batch], alone: bool, waiting: ctypes.c_int64) -> None:
-    """Run one step of all batches, or some steps of a single one while none are waiting."""
+def _rows(batches: Mapping[Kind, Batch]) -> int:
+    """The rows of a worker in flight."""
+    rows = 0
+    for batch in batches.values():
+        rows += batch.rows
+    return rows
+
+
+def _step(batches: dict[Kind, Batch], alone: bool, pending: ctypes.c_int64) -> int:
+    """Run one step of all batches, or some steps of a single one until a decision is pending.
+
+    Returns:
+        The number of steps.
+    """
     # A separate function, because a local variable of the worker would keep a removed batch alive.
+    if len(batches) == 1:
+        (batch,) = batches.values()
+        return batch.step(alone, pending)
     is_single = sum(batch.rows > 0 for batch in batches.values()) == 1
+    steps = 1
     for kind, batch in list(batches.items()):
-        batch.step(alone, waiting if is_single else None)
+        steps = max(steps, batch.step(alone, pending if is_single else None))
         if not batch.rows and len(batches) > 1:
             del batches[kind]  # only the last one keeps its memory for later sentences
+    return steps
 
 
 def _src_length(job: Job) -> int:

@@ -8,7 +8,7 @@ show its capacity.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _BUSY_MEMORY_S = 5.0
 """Busy time of a worker after which the weight of a measurement has fallen to a third."""
@@ -19,8 +19,7 @@ _SENTENCE_MEMORY = 256
 _LEAST_SENTENCES = 8
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(NamedTuple):
     """The measured pace.
 
     Attributes:
@@ -46,30 +45,32 @@ class PaceMeter:
         self._busy_s = self._steps = self._row_steps = 0.0
         self._sentences = self._sentence_steps = self._src_tokens = 0.0
 
-    def stepped(self, rows: int, elapsed_s: float) -> None:
-        """Count a step of a worker while other sentences waited.
+    def stepped(self, rows: int, elapsed_s: float, steps: int = 1) -> None:
+        """Count steps of a worker while other sentences waited.
 
         Args:
-            rows: rows of the step.
-            elapsed_s: time of the step, with all overhead.
+            rows: rows of each step.
+            elapsed_s: time of the steps, with all overhead.
+            steps: number of steps.
         """
-        elapsed_s = min(elapsed_s, _LONGEST_STEP_S)
-        keep = 1 - elapsed_s / _BUSY_MEMORY_S
+        elapsed_s = min(elapsed_s, steps * _LONGEST_STEP_S)
+        keep = max(0.0, 1 - elapsed_s / _BUSY_MEMORY_S)
         with self._lock:
             self._busy_s = self._busy_s * keep + elapsed_s
-            self._steps = self._steps * keep + 1
-            self._row_steps = self._row_steps * keep + rows
+            self._steps = self._steps * keep + steps
+            self._row_steps = self._row_steps * keep + steps * rows
 
-    def finished(self, steps: int, src_tokens: int) -> None:
-        """Count a finished sentence.
+    def finished(self, steps: int, src_tokens: int, sentences: int = 1) -> None:
+        """Count finished sentences.
 
         Args:
-            steps: number of its steps.
-            src_tokens: number of its source tokens.
+            steps: number of their steps, added up.
+            src_tokens: number of their source tokens, added up.
+            sentences: number of the sentences.
         """
-        keep = 1 - 1 / _SENTENCE_MEMORY
+        keep = (1 - 1 / _SENTENCE_MEMORY) ** sentences
         with self._lock:
-            self._sentences = self._sentences * keep + 1
+            self._sentences = self._sentences * keep + sentences
             self._sentence_steps = self._sentence_steps * keep + steps
             self._src_tokens = self._src_tokens * keep + src_tokens
 

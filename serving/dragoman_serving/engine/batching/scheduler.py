@@ -17,7 +17,7 @@ from dragoman_serving.engine.batching.waiting_queue import Turns
 from dragoman_serving.engine.settings import BatchLimits, Tuning
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: that is three times slower, and there is one for each step
 class Decision:
     """A worker's actions before its next step.
 
@@ -62,9 +62,12 @@ class Scheduler:
         self.line: BoundedLine[Job] = BoundedLine(
             limits.waiting, "sentences are waiting", limits.rows, self._tuning
         )
+        self.workers = workers
         self._waiting_rows = 0
         self._rows = [0] * workers
         self._patience = [0] * workers
+        self._enough_rows = [1] * workers
+        """For each worker, the waiting rows that are not too few to join it as it is."""
 
     @property
     def rows(self) -> int:
@@ -81,13 +84,35 @@ class Scheduler:
         if refusal is None:
             if len(arrivals) == 1:
                 arrivals[0].came_alone = True
-            self._waiting_rows += sum(job.rows for job in arrivals)
+            for job in arrivals:
+                self._waiting_rows += job.rows
         return refusal
 
     @property
     def may_spread(self) -> bool:
         """Whether a worker with nothing in flight may take waiting sentences."""
+        if not self._waiting_rows or 0 not in self._rows:
+            return False
         return any(rows == 0 and self._room(worker) > 0 for worker, rows in enumerate(self._rows))
+
+    @property
+    def may_join(self) -> list[bool]:
+        """For each worker whether waiting sentences may join it before one of its own is finished.
+
+        A sentence that is too wide for the worker, or of a further kind, may be among these.
+        """
+        waiting, most, workers = self._waiting_rows, self._limits.rows, self.workers
+        total = waiting + self.rows
+        is_shared = total > max(self._lone_rows, self._single_rows)
+        return [
+            waiting >= enough and rows < most and not (is_shared and total <= rows * workers)
+            for rows, enough in zip(self._rows, self._enough_rows, strict=True)
+        ]
+
+    def stepped(self, worker: int, steps: int) -> None:
+        """Note the steps of a worker since its last decision, of which one is counted there."""
+        if steps > 1:
+            self._patience[worker] = max(0, self._patience[worker] - (steps - 1))
 
     def needs_pace(self, rows: int) -> bool:
         """Whether the decision for a worker with `rows` rows depends on the pace."""
@@ -141,7 +166,7 @@ class Scheduler:
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Removes unwanted sentences from the queue, and returns them."""
         dropped = self.line.drop(unwanted)
-        self._waiting_rows -= sum(job.rows for job in dropped)
+        self._waiting_rows -= sum(job.rows for job in dropped) if dropped else 0
         return dropped
 
     def is_alone(self, worker: int) -> bool:
@@ -168,12 +193,16 @@ class Scheduler:
 
     def _holds_back(self, worker: int, room: int) -> bool:
         """Whether so few rows could join a worker that it is better to wait for more."""
-        joinable = min(room, self._waiting_rows)
-        few = 0 < joinable * self._tuning.join_few_divisor < self._rows[worker]
+        joinable, divisor = min(room, self._waiting_rows), self._tuning.join_few_divisor
+        few = 0 < joinable * divisor < self._rows[worker]
         if few and self._patience[worker] > 0:
             self._patience[worker] -= 1
+            enough = -(-self._rows[worker] // divisor)
+            fits = self._rows[worker] + enough <= self._limits.rows
+            self._enough_rows[worker] = enough if fits else self._limits.waiting + 1
             return True
         self._patience[worker] = self._tuning.join_wait_steps
+        self._enough_rows[worker] = 1
         return False
 
     def _room(self, worker: int) -> int:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dragoman.kernel.hypothesis import Hypothesis
 from dragoman_serving.engine.batching.job import Job, State
 from dragoman_serving.engine.histogram import Histogram
 
@@ -75,16 +76,18 @@ class Statistics:
         else:
             self.add(cancelled=1)
 
-    def completed(self, job: Job, output_tokens: int) -> None:
-        """Count a finished sentence."""
+    def completed(self, finished: Sequence[tuple[Job, Hypothesis]]) -> None:
+        """Count sentences that are finished now, with their translations."""
         now_s = time.monotonic()
-        joined_s, first_s = job.joined_s or now_s, job.first_token_s or now_s
         with self._lock:
             counts = self._counts
-            counts.total.observe(now_s - job.submitted_s)
-            counts.completed += 1
-            counts.input_tokens += len(job.sentence.src_ids)
-            counts.output_tokens += output_tokens
-            counts.queue_s += joined_s - job.submitted_s
-            counts.first_token_s += first_s - job.submitted_s
-            counts.decode_s += now_s - joined_s
+            counts.completed += len(finished)
+            for job, result in finished:
+                submitted_s = job.submitted_s
+                joined_s, first_s = job.joined_s or now_s, job.first_token_s or now_s
+                counts.total.observe(now_s - submitted_s)
+                counts.input_tokens += len(job.sentence.src_ids)
+                counts.output_tokens += len(result.ids)
+                counts.queue_s += joined_s - submitted_s
+                counts.first_token_s += first_s - submitted_s
+                counts.decode_s += now_s - joined_s

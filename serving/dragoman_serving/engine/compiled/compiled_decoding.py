@@ -132,9 +132,10 @@ class NativeDecoding:
         self._alignments[first : first + len(sentences)] = _addresses(alignments)
         self._shortlists[first : first + len(sentences)] = _addresses(shortlists)
         self._listed += shortlists
-        self._ids[first * self._width : self.rows] = -1
-        self._ids[first * self._width : self.rows : self._width] = self._begin_id
-        self._positions[first * self._width : self.rows] = 0
+        begin, end = first * self._width, self.rows
+        self._ids[begin:end] = -1
+        self._ids[begin : end : self._width] = self._begin_id
+        self._positions[begin:end] = 0
         sources = Sources(
             len(sentences),
             len(src_ids),

@@ -243,6 +243,42 @@ def test_the_wait_of_few_sentences_is_tunable() -> None:
     assert [len(decision.joining) for decision in decisions] == [0, 0, 1]
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 6])
+def test_steps_of_one_call_count_as_a_wait_of_few_sentences(steps: int) -> None:
+    scheduler = Scheduler(BatchLimits(), workers=1, tuning=Tuning(join_wait_steps=6))
+    add(scheduler, jobs(*[1] * 16))
+    decide(scheduler, 0, 0)
+    add(scheduler, jobs(1))
+    waited = 0
+    while not decide(scheduler, 0, 16):
+        assert scheduler.may_join == [False]
+        scheduler.stepped(0, steps)
+        waited += steps
+    assert waited == 6
+
+
+def test_a_call_ends_early_only_if_a_waiting_sentence_may_join_its_worker() -> None:
+    scheduler = Scheduler(BatchLimits(rows=8), workers=2)
+    add(scheduler, jobs(*[1] * 12))
+    assert scheduler.may_join == [True, True]
+    assert len(decide(scheduler, 0, 0)) == 6
+    assert len(decide(scheduler, 1, 0)) == 6
+    add(scheduler, jobs(1))
+    assert scheduler.may_join == [True, True]  # each may have one more
+    assert [len(decide(scheduler, 0, 6)) for _ in range(7)] == [0] * 6 + [1]
+    add(scheduler, jobs(1))
+    assert scheduler.may_join == [False, True]  # the other one has fewer
+    assert [len(decide(scheduler, 1, 6)) for _ in range(7)] == [0] * 6 + [1]
+    add(scheduler, jobs(*[1] * 20))
+    assert scheduler.may_join == [True, True]
+    for worker in (0, 1):
+        assert decide(scheduler, worker, 7) == []
+    assert scheduler.may_join == [False, False]  # one more is not worth it
+    for worker in (0, 1):
+        assert len(decide(scheduler, worker, 0)) == 8
+    assert scheduler.may_join == [False, False]  # as many as they may have
+
+
 def test_few_sentences_that_arrive_one_by_one_share_a_worker() -> None:
     scheduler = Scheduler(BatchLimits(single_rows=4), workers=2)
     for _ in range(3):
