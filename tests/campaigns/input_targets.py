@@ -40,7 +40,7 @@ from dragoman_options.client_frames import pack_cancel, pack_hello, pack_request
 _BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 _UNPACK: Sequence[Callable[[bytes], object]] = (
     frames.Hello.unpack,
-    frames.Request.unpack,
+    frames.RequestParser().parse,
     frames.RequestOptions.unpack,
     frames.unpack_cancel,
 )
@@ -70,7 +70,7 @@ def _unpack(body: bytes) -> None:
         except (Damaged, frames.OtherProtocol):
             continue
     with suppress(Damaged, DragomanError, Refused):
-        RequestReader(RequestRules(priorities=True)).read(frames.Request.unpack(body))
+        RequestReader(RequestRules(priorities=True)).read(frames.RequestParser().parse(body))
 
 
 def _manifest() -> Target:

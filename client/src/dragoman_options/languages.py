@@ -59,6 +59,8 @@ class TargetMark(NamedTuple):
     code: str
     language: str | None
     rest: str
+    BEGIN = ">>"
+    """What a text with a mark begins with."""
 
     @classmethod
     def of(cls, text: str, targets: Sequence[str]) -> TargetMark | None:
@@ -71,7 +73,7 @@ class TargetMark(NamedTuple):
         Returns:
             The mark, or None if the text has none, or one that names no language.
         """
-        match = _MARK.match(text) if text.startswith(">>") else None
+        match = _MARK.match(text) if text.startswith(cls.BEGIN) else None
         if match is None:
             return None
         language = fold_language(match[1], targets)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from dragoman_options.frames import (
     OtherProtocol,
     Request,
     RequestOptions,
+    RequestParser,
     Tensor,
     join_paths,
     pack_figures,
@@ -78,7 +80,7 @@ FIGURES = st.lists(
 HELLOS = st.builds(Hello, st.text(), st.booleans())
 FRAMES = st.one_of(
     HELLOS.map(lambda hello: (pack_hello(hello), Hello.unpack)),
-    REQUESTS.map(lambda request: (pack_request(request), Request.unpack)),
+    REQUESTS.map(lambda request: (pack_request(request), RequestParser().parse)),
     U64.map(lambda number: (pack_cancel(number), unpack_cancel)),
 )
 """The requests as the engine's process reads them."""
@@ -103,7 +105,23 @@ def test_hellos_survive_packing(hello: Hello) -> None:
 
 @given(REQUESTS)
 def test_requests_survive_packing(request: Request) -> None:
-    assert Request.unpack(body_of(pack_request(request), Kind.REQUEST)) == request
+    assert RequestParser().parse(body_of(pack_request(request), Kind.REQUEST)) == request
+
+
+@given(REQUESTS, st.lists(st.tuples(U64, st.binary()), min_size=1), REQUESTS)
+def test_a_parser_reads_requests_like_and_unlike_the_one_before(
+    request: Request, alike: list[tuple[int, bytes]], other: Request
+) -> None:
+    request.texts = request.texts[:1] or (Tensor("text_input", DataType.BYTES, (1,), b""),)
+    (text,) = request.texts
+    requests = [request] + [
+        dataclasses.replace(request, number=number, texts=(text._replace(data=data),))
+        for number, data in alike
+    ]
+    requests = [*requests, other, *requests]
+    parser = RequestParser()
+    for each in requests:
+        assert parser.parse(body_of(pack_request(each), Kind.REQUEST)) == each
 
 
 @given(OPTIONS)

@@ -170,7 +170,9 @@ class Keeper(Generic[_Loaded]):
         self._load, self._measure = load, measure
         self._most_waiting = most_waiting
         self._keys = itertools.count()
-        self._changed = threading.Condition()
+        # Conditions lock in Python code; locks, which each request needs, do not.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._versions: list[_Version[_Loaded]] = []
         self._current: dict[str, _Version[_Loaded]] = {}
         self._records = {bundle.name: Record() for bundle in bundles}
@@ -191,7 +193,7 @@ class Keeper(Generic[_Loaded]):
 
     def take(self, name: str) -> Lease[_Loaded] | None:
         """Returns a lease of the named bundle, if it is loaded and takes requests."""
-        with self._changed:
+        with self._lock:
             version = self._current.get(name)
             if version is None or not version.is_open:
                 return None
@@ -226,7 +228,7 @@ class Keeper(Generic[_Loaded]):
 
     def release(self, version: _Version[_Loaded]) -> None:
         """Note that a request has stopped using a version."""
-        with self._changed:
+        with self._lock:
             version.in_flight -= 1
             if not version.in_flight:
                 version.used_s = time.monotonic()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dragoman_serving.engine.request_trace import RequestTrace
 
 
-@dataclass(frozen=True)
-class Urgency:
+class Urgency(NamedTuple):
     """The priority, deadline and trace of a request, which are passed along with it.
 
     Waiting requests of higher `priority` go first. A request is cancelled after `deadline_s`, a
@@ -17,7 +16,7 @@ class Urgency:
 
     priority: int = 0
     deadline_s: float | None = None
-    trace: RequestTrace | None = field(default=None, compare=False, repr=False)
+    trace: RequestTrace | None = None
 
 
 DEFAULT_URGENCY = Urgency()

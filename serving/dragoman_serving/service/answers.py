@@ -73,7 +73,7 @@ _LONGEST_ID = 2000
 """Characters of a request's id in the log: 64 merged requests of a gateway, with its own ids."""
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: that is three times slower, and each request has one
 class Form:
     """The form of an answer: the requested outputs, in the shape of the texts."""
 
@@ -103,15 +103,18 @@ def of_translations(
     """
     all_of_them = [translation for best in translations for translation in (best, *best.others)]
     each = len(all_of_them) // len(translations)
-    form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
+    if each > 1:
+        form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
     columns: Columns = {
-        name: list(map(VALUES[name], all_of_them)) for name in _sent(frozenset(requested))
+        name: [VALUES[name](translation) for translation in all_of_them]
+        for name in _sent(frozenset(requested), tuple(form.outputs))
     }
     if sent is not None:
         columns["delta"] = [translation.text.removeprefix(sent) for translation in all_of_them]
-    columns["language_fallbacks"] = [
-        fallbacks for fallbacks in form.language_fallbacks for _ in range(each)
-    ]
+    if any(form.language_fallbacks):
+        columns["language_fallbacks"] = [
+            fallbacks for fallbacks in form.language_fallbacks for _ in range(each)
+        ]
     if "bundle" in requested:
         columns["bundle"] = [bundle] * len(all_of_them)
     return Answer(form.number, _tensors(columns, form))
@@ -200,9 +203,15 @@ def of_stream_error(
 
 
 @functools.lru_cache(maxsize=256)
-def _sent(requested: frozenset[str]) -> tuple[str, ...]:
-    """Returns the names of the outputs that may be sent if some are requested."""
-    return tuple(name for name in VALUES if name in _UNASKED or name in requested)
+def _sent(requested: frozenset[str], accepted: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of the outputs that may be sent if some are requested.
+
+    Args:
+        requested: outputs that the options request.
+        accepted: outputs of the answer's form.
+    """
+    names = (name for name in VALUES if name in _UNASKED or name in requested)
+    return tuple(name for name in names if name in accepted)
 
 
 def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:

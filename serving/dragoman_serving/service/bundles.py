@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Manifest
@@ -130,15 +130,9 @@ class Bundles:
         Raises:
             InvalidRequest: there is no route.
         """
-        routes = self._keeper.routes
-        options = request.requested.options
-        return routes.choose_for(
-            request.texts,
-            _text(options.get("source_language")),
-            _text(options.get("target_language")),
-            _text(options.get("model")),
-            self._keeper.is_usable,
-        )
+        source, target, model = request.requested.routed_by
+        keeper = self._keeper
+        return keeper.routes.choose_for(request.texts, source, target, model, keeper.is_usable)
 
     def start(
         self, bundle: Bundle, request: ParsedRequest, begin: Callable[[Translator], Future[_Result]]
@@ -256,11 +250,6 @@ def _release_unused(waited: Future[Lease[Translator]]) -> None:
     """Release a bundle whose request was cancelled while it loaded."""
     if outcome_error(waited) is None and not waited.result().is_used:
         waited.result().release()
-
-
-def _text(value: Any) -> str | None:
-    """A text option, or None; the bundle refuses values of other types."""
-    return value if isinstance(value, str) and value else None
 
 
 def resident_bytes() -> int:

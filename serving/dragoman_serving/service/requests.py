@@ -67,6 +67,13 @@ class ParsedOptions:
     priority: int
     planned: Planned | None = None
 
+    def __post_init__(self) -> None:
+        given = self.options
+        self.of_rows = {name: given[name] for name in _OF_ROWS if type(given.get(name)) is tuple}
+        """Options with a value for each text."""
+        self.routed_by = tuple(map(_text, map(given.get, (*_OF_ROWS, "model"))))
+        """Source language, target language and model, as far as they are given as texts."""
+
 
 @dataclass
 class ParsedRequest:
@@ -87,8 +94,7 @@ class ParsedRequest:
         Raises:
             InvalidRequest: an option has several values, but not one for each text.
         """
-        options = self.requested.options
-        several = {name: options[name] for name in _OF_ROWS if type(options.get(name)) is tuple}
+        several = self.requested.of_rows
         if not several:
             return [([*range(len(self.texts))], self)]
         for name, values in several.items():
@@ -205,6 +211,11 @@ class RequestReader:
         longest_s = self._rules.deadline_s
         allowed_s = min(timeout_us / 1e6, longest_s) if timeout_us else longest_s
         return Urgency(parsed_options.priority, time.monotonic() + allowed_s, trace)
+
+
+def _text(value: Any) -> str | None:
+    """A text option, or None; the bundle refuses values of other types."""
+    return value if isinstance(value, str) and value else None
 
 
 def _values(tensor: Tensor) -> list[Any]:

@@ -37,10 +37,28 @@ class InFlight:
         """Start with no requests."""
         self._futures: dict[int, Future[Any]] = {}
 
-    def add(self, number: int, future: Future[Any]) -> None:
-        """Add a request, until its future is done."""
+    def add(
+        self,
+        number: int,
+        future: Future[_Result],
+        answer: Callable[[Future[_Result]], None] | None = None,
+    ) -> None:
+        """Add a request, until its future is done and it is answered.
+
+        Args:
+            number: number of the request.
+            future: its future.
+            answer: called when that is done; raises nothing.
+        """
         self._futures[number] = future
-        future.add_done_callback(lambda _: self._futures.pop(number, None))
+
+        def end(done: Future[_Result]) -> None:
+            if answer is not None:
+                answer(done)
+            # After the answer is sent: a server that stops waits for the requests in flight.
+            self._futures.pop(number, None)
+
+        future.add_done_callback(end)
 
     def cancel(self, number: int) -> None:
         """Cancel a request, if it is in flight."""
@@ -144,9 +162,7 @@ class OneAnswerModel(Model, Generic[_PerText]):
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number, trace, request.id).pack())
             return
-        future.add_done_callback(partial(self._answer, under_way))
-        # Removed after the answer is sent: a server that stops waits for the requests in flight.
-        self.in_flight.add(request.number, future)
+        self.in_flight.add(request.number, future, partial(self._answer, under_way))
 
     def _start(
         self,
@@ -210,6 +226,9 @@ def _fallbacks(
     parts: Sequence[tuple[Sequence[int], ParsedRequest]], routes: Sequence[Route]
 ) -> list[tuple[str, ...]]:
     """The fallbacks of each text's languages."""
+    if len(parts) == 1:
+        indices, part = parts[0]
+        return [routes[0].language_fallbacks(part.requested.options)] * len(indices)
     by_text: dict[int, tuple[str, ...]] = {}
     for (indices, part), route in zip(parts, routes, strict=True):
         by_text |= dict.fromkeys(indices, route.language_fallbacks(part.requested.options))

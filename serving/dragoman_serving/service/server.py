@@ -21,6 +21,7 @@ from dragoman_options.frames import (
     Kind,
     OtherProtocol,
     Request,
+    RequestParser,
     pack_ready,
     pack_refused,
     unpack_cancel,
@@ -154,7 +155,7 @@ class Server:
 
     def _attend(self, connection: Connection) -> None:
         model: Model | None = None
-        hello = Hello("")
+        hello, parser = Hello(""), RequestParser()
         try:
             for kind, body in connection.frames():
                 if kind is Kind.HELLO and model is None:
@@ -164,7 +165,7 @@ class Server:
                     connection.send(pack_ready(model_config(hello.model)))
                 elif kind is Kind.REQUEST and model is not None:
                     self._asking.add(model)
-                    request = Request.unpack(body)
+                    request = parser.parse(body)
                     model.ask(request, self._trace(request))
                     self._asking.discard(model)
                 elif kind is Kind.CANCEL and model is not None:

@@ -35,6 +35,7 @@ from dragoman_options.frames import (
     Kind,
     Request,
     RequestOptions,
+    RequestParser,
     Tensor,
     join_paths,
     pack_figures,
@@ -90,7 +91,7 @@ class Engine:
 
     @property
     def requests(self) -> list[Request]:
-        return [Request.unpack(body) for body in self._bodies(Kind.REQUEST)]
+        return [RequestParser().parse(body) for body in self._bodies(Kind.REQUEST)]
 
     @property
     def cancelled(self) -> list[int]:
@@ -132,7 +133,7 @@ class Engine:
                 self.reads.append(frames)
             for kind, body in frames:
                 if kind is Kind.REQUEST and self.answers:
-                    request = Request.unpack(body)
+                    request = RequestParser().parse(body)
                     writer.write(part(request, texts_of(request)[0].upper(), reason="stop").pack())
             self._new.set()
             await self.reads_on.wait()
