@@ -205,6 +205,8 @@ class Tokenizer:
 
     def token_starts(self, text: str) -> list[int]:
         """Returns the character index at which each token of `encode` begins."""
+        if text.isascii():
+            return [piece.begin for piece in self._pieces.EncodeAsProto(text).pieces]
         return [piece.begin for piece in self.pieces(text)]
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -248,14 +248,16 @@ def known_literals(text: str) -> list[Literal]:
     ]
 
 
-class Literals:
-    """Finds the literals of texts."""
+class _Kinds(dict[int, str]):
+    """The kind of each seen character, for `str.translate`: one of `aLUFNS1`, or itself."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """Store the vocabularies of both sides."""
+        super().__init__()
         self._sides = (tokenizer, tokenizer.target)
-        self._kinds: dict[str, str] = {}
-        """Kind of each character outside of ASCII that was seen: one of `LUFNS1`, or itself."""
+
+    def __missing__(self, code: int) -> str:
+        kind = self[code] = self._kind(chr(code))
+        return kind
 
     @cached_property
     def _pieces_with(self) -> Counter[str]:
@@ -264,7 +266,7 @@ class Literals:
         return Counter(itertools.chain.from_iterable(pieces))
 
     @cached_property
-    def _unwritten(self) -> frozenset[str]:
+    def unwritten(self) -> frozenset[str]:
         """Signs and control characters of ASCII that the vocabulary cannot write."""
         signs = (sign for sign in map(chr, range(128)) if unicodedata.category(sign)[0] == "S")
         return _CONTROLS | {sign for sign in signs if not self._can_write(sign)}
@@ -272,68 +274,14 @@ class Literals:
     def _can_write(self, character: str) -> bool:
         return all(side.can_write(character) for side in self._sides)
 
-    def of(
-        self, text: str, language: str, known: bool = True, keep: Iterable[Literal] = ()
-    ) -> list[Literal]:
-        """Returns the literals of a text, in order, without overlaps.
-
-        Literals next to each other, or with only a space between them, are one.
-
-        Args:
-            text: a text.
-            language: its language code.
-            known: whether to find those of a known form, and names.
-            keep: further literals.
-        """
-        literals = list(keep)
-        if known:
-            literals += known_literals(text)
-        if not (text.isascii() and self._unwritten.isdisjoint(text)):
-            literals += self._outside_language(text, language)
-        literals = [_with_digits(text, literal) for literal in literals]
-        literals = _merged(text, sorted(literals, key=_place))
-        if known and (
-            names := [Literal(*span, is_usual=True) for span in names_of(text, language)]
-        ):
-            literals += (
-                name
-                for name in _merged(text, names)
-                if not any(literal.meets(*name.span) for literal in literals)
-            )
-            literals.sort(key=_place)
-        return literals
-
-    def _outside_language(self, text: str, language: str) -> Iterator[Literal]:
-        """Yields the parts that the vocabulary cannot write, and names with foreign letters.
-
-        A model may know such a name, as `Zürich`, and usually repeats it.
-        """
-        text = _DECOMPOSED.sub(_composed, text)
-        if language in LETTERS:
-            yield from (Literal(*match.span()) for match in _ALONE.finditer(text))
-        text_in_kinds = text.translate(_as_letters(LETTERS.get(language, "")))
-        kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text_in_kinds)))
-        kinds = kinds.translate(_FOREIGN_KINDS if language in LETTERS else _OTHER_KINDS)
-        if any(kind in kinds for kind in "LNS"):
-            for match in _UNWRITTEN.finditer(kinds.replace("F", "a")):
-                yield Literal(*match.span(), match.lastgroup == "sign")
-        if "F" in kinds:
-            for match in _FOREIGN.finditer(kinds):
-                word = text[slice(*match.span())]
-                if word[0].isupper() or (len(word) == 1 and not unicodedata.decomposition(word)):
-                    yield Literal(*match.span(), is_usual=True)
-
     def _kind(self, character: str) -> str:
         if character.isascii():
             if character.isalpha():
                 return "a"
-            if character in self._unwritten:
+            if character in self.unwritten:
                 return "S"
             return "1" if character.isdigit() else character
-        kind = self._kinds.get(character)
-        if kind is None:
-            kind = self._kinds[character] = self._kind_of(character)
-        return kind
+        return self._kind_of(character)
 
     def _is_usual(self, letter: str) -> bool:
         """Whether words of the model's languages have a letter, which then may lack its capital."""
@@ -362,6 +310,67 @@ class Literals:
             return "1" if is_written else "N"
         is_mark = category[0] == "P" and len(normal) == 1 and normal.isascii()
         return character if is_written or is_mark or character == "…" else "S"
+
+
+class Literals:
+    """Finds the literals of texts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Store the vocabularies of both sides."""
+        self._kinds = _Kinds(tokenizer)
+
+    def of(
+        self, text: str, language: str, known: bool = True, keep: Iterable[Literal] = ()
+    ) -> list[Literal]:
+        """Returns the literals of a text, in order, without overlaps.
+
+        Literals next to each other, or with only a space between them, are one.
+
+        Args:
+            text: a text.
+            language: its language code.
+            known: whether to find those of a known form, and names.
+            keep: further literals.
+        """
+        literals = list(keep)
+        if known:
+            literals += known_literals(text)
+        if not (text.isascii() and self._kinds.unwritten.isdisjoint(text)):
+            literals += self._outside_language(text, language)
+        if literals:
+            literals = [_with_digits(text, literal) for literal in literals]
+            literals = _merged(text, sorted(literals, key=_place))
+        names = (
+            [Literal(*span, is_usual=True) for span in names_of(text, language)] if known else []
+        )
+        if names:
+            literals += [
+                name
+                for name in _merged(text, names)
+                if not any(literal.meets(*name.span) for literal in literals)
+            ]
+            literals.sort(key=_place)
+        return literals
+
+    def _outside_language(self, text: str, language: str) -> Iterator[Literal]:
+        """Yields the parts that the vocabulary cannot write, and names with foreign letters.
+
+        A model may know such a name, as `Zürich`, and usually repeats it.
+        """
+        text = _DECOMPOSED.sub(_composed, text)
+        if language in LETTERS:
+            yield from (Literal(*match.span()) for match in _ALONE.finditer(text))
+        text_in_kinds = text.translate(_as_letters(LETTERS.get(language, "")))
+        kinds = _EMOJI_FORM.sub(_signs, text_in_kinds.translate(self._kinds))
+        kinds = kinds.translate(_FOREIGN_KINDS if language in LETTERS else _OTHER_KINDS)
+        if any(kind in kinds for kind in "LNS"):
+            for match in _UNWRITTEN.finditer(kinds.replace("F", "a")):
+                yield Literal(*match.span(), match.lastgroup == "sign")
+        if "F" in kinds:
+            for match in _FOREIGN.finditer(kinds):
+                word = text[slice(*match.span())]
+                if word[0].isupper() or (len(word) == 1 and not unicodedata.decomposition(word)):
+                    yield Literal(*match.span(), is_usual=True)
 
 
 def _composed(match: re.Match[str]) -> str:

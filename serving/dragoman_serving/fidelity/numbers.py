@@ -65,6 +65,7 @@ _NUMBER = {
 repeat, and what follows."""
 _BEFORE_SCALE = re.compile(r"(?:[\s-]|(?<=\d))(?=[^\W\d]+$)")
 _SPACE = re.compile(_SPACES)
+_DIGIT = re.compile(r"\d")
 _SEPARATOR = re.compile(r"[.,:/]")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 """Thousands with a separator, which is the decimal point of other languages."""
@@ -136,6 +137,14 @@ class Difference(NamedTuple):
     additional: list[Number]
 
 
+def has_digits(text: str) -> bool:
+    """Whether a text has digits, also superscripts and the like."""
+    # The expression, which knows only decimal digits, takes a tenth of the time.
+    if _DIGIT.search(text) is not None:
+        return True
+    return not text.isascii() and any(map(str.isdigit, text))
+
+
 def numbers_of(
     text: str, language: str = "", other: str = "", *, is_target: bool = False
 ) -> list[Number]:
@@ -147,7 +156,7 @@ def numbers_of(
         other: another language, which must have a word for the power too.
         is_target: whether the text is a translation.
     """
-    if not any(map(str.isdigit, text)):
+    if not has_digits(text):
         return []
     powers = _powers(language, other)
     pattern = _NUMBER[language if powers else ""]

@@ -81,7 +81,7 @@ class StandIns:
         return next((sign for sign in self._signs if sign not in line), None)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # not frozen: that is three times slower, and each sentence has one
 class Reading:
     """A sentence as the model reads it.
 

@@ -100,9 +100,11 @@ class SearchPlan(ScoringPlan):
     shortlist: bool
     """Whether only tokens of a sentence's shortlist are scored."""
     target: Tokenizer
-    _searches: dict[tuple[int, bool], SearchOptions] = field(
+    _searches: dict[tuple[int, bool], tuple[int, SearchOptions]] = field(
         default_factory=dict, init=False, repr=False
     )
+    """Maximum numbers of tokens and searches of sentences without a prefix, by their numbers of ids
+    and whether they are in capitals."""
 
     def at(self, urgency: Urgency) -> SearchPlan:
         """Returns a copy for a request of another urgency, which shares the cached searches."""
@@ -134,12 +136,15 @@ class SearchPlan(ScoringPlan):
             InvalidRequest: the prefix is too long.
         """
         if not self.prefixes:
-            most = self.lengths.most(src_ids)
-            least = self._least(src_ids, most)
-            search = self._plain(least, in_capitals)
+            key = len(src_ids), in_capitals
+            if (limits := self._searches.get(key)) is None:
+                most = self.lengths.most(src_ids)
+                search = self._search((), self._least(src_ids, most), in_capitals)
+                limits = self._searches[key] = most, search
             if marked is not None and marked.needs_alignment:
-                search = replace(search, token_scores=True, alignment=True)
-            return most, search
+                most, search = limits
+                return most, replace(search, token_scores=True, alignment=True)
+            return limits
         given = self.prefixes[index]
         beginning = reading.put_into(given)
         any_case = in_capitals and given.isupper() and beginning == given
@@ -183,13 +188,6 @@ class SearchPlan(ScoringPlan):
         """As `of_sentence`, for the part between two literals."""
         most = self.lengths.most(src_ids)
         return most, self._search((), self._least(src_ids, most))
-
-    def _plain(self, least: int, in_capitals: bool) -> SearchOptions:
-        """Search options for sentences without a prefix, by their minimum length."""
-        key = least, in_capitals
-        if (search := self._searches.get(key)) is None:
-            search = self._searches[key] = self._search((), least, in_capitals)
-        return search
 
     def _search(
         self, prefix: tuple[int, ...], least: int, in_capitals: bool = False

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dragoman.kernel.text import Piece
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
+from dragoman_serving.fidelity.numbers import has_digits
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.fidelity.restored import Edit
 from dragoman_serving.request.glossary import Term
@@ -176,9 +177,9 @@ def _of_term(
     weights = aligned.on(term.begin, term.end)
     attention = [aligned.strongest_within(weights, *word.span()) for word in words]
     nearest = int(np.argmax(attention)) if words else 0
-    if not _has_digits(term.source):  # a number is no word for it
+    if not has_digits(term.source):  # a number is no word for it
         attention = [
-            0.0 if _has_digits(word[0]) else weight
+            0.0 if has_digits(word[0]) else weight
             for word, weight in zip(words, attention, strict=True)
         ]
     if not any(attention):
@@ -201,7 +202,3 @@ def _of_term(
     if first == 0 and aligned.text[begin].isupper() and can_write(capital):
         text = capital
     return Edit(begin, end, text)
-
-
-def _has_digits(text: str) -> bool:
-    return any(map(str.isdigit, text))

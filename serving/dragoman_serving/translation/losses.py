@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from dragoman.kernel.texts.cutting import Span
@@ -20,6 +21,8 @@ NUMBERS, PLACEHOLDERS, SIGNS, TERMS = "numbers", "placeholders", "signs", "terms
 """Names of losses in answers."""
 
 _DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*")
+_MOST_COMPARED = 128
+"""Sentences whose numbers were compared last."""
 
 
 class WrongNumbers(NamedTuple):
@@ -105,10 +108,16 @@ def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:
         return WrongNumbers()
     reading = sentence.reading
     source = reading.masked(reading.text)
-    missing, additional = difference(source, reading.masked(written), sentence.languages)
+    return _compared(source, reading.masked(written), sentence.languages)
+
+
+@lru_cache(maxsize=_MOST_COMPARED)
+def _compared(source: str, written: str, languages: tuple[str, str]) -> WrongNumbers:
+    """See `wrong_numbers`; it is needed for corrections, and again for warnings."""
+    missing, additional = difference(source, written, languages)
     if not additional:
         return WrongNumbers(missing)
-    numbers = numbers_of(source, *sentence.languages)
+    numbers = numbers_of(source, *languages)
     repeated = [
         number for number in numbers if any(is_repetition(number, other) for other in additional)
     ]

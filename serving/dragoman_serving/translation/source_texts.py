@@ -18,6 +18,7 @@ from dragoman.kernel.texts.tags import has_tags
 from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
 from dragoman_serving.fidelity.literals import SHOWN, Literal, Literals, known_literals, tag_spans
+from dragoman_serving.fidelity.numbers import has_digits
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
@@ -107,11 +108,17 @@ class SourceTexts:
         """
         source, target = plan.languages
         of_part = [texts[index] for index in part]
+        if not any(text.startswith(TargetMark.BEGIN) for text in of_part):
+            directions = self._directions.of_texts(of_part, source, target, part.start)
+            return [
+                self._source_text(index, text, direction, plan)
+                for index, text, direction in zip(part, of_part, directions, strict=True)
+            ]
         marked = [
             self._without_target(index, text, plan)
             for index, text in zip(part, of_part, strict=True)
         ]
-        directions: Iterator[Direction] = self._directions.of_texts(
+        directions = self._directions.of_texts(
             [text for text, _ in marked], source, target, part.start
         )
         if target is None and any(mark for _, mark in marked):
@@ -262,7 +269,7 @@ class SourceTexts:
             terms=tuple(plan.glossary.of(read.reading.text)) if plan.glossary else (),
             languages=languages,
             index=index,
-            has_numbers=plan.keeps_placeholders and any(map(str.isdigit, read.reading.text)),
+            has_numbers=plan.keeps_placeholders and has_digits(read.reading.text),
             prefix=self._prefix(index, read, plan) if read.capitals else "",
         )
 
@@ -383,6 +390,9 @@ class _Reader:
         self._index, self._kept = index, {*kept} - {""}
         self._language, self._target = languages
         self._tokenizer = texts.tokenizer
+        # Counting tokens reads a sentence too, and a text is often a single sentence.
+        self._literals: dict[tuple[str, bool], list[Literal]] = {}
+        self._read: dict[str, _Read] = {}
 
     def terms(self, text: str) -> list[Term]:
         """Returns the glossary's terms in a text."""
@@ -399,6 +409,10 @@ class _Reader:
             terms: the glossary's terms in it.
             tags: whether its tags are literals too.
         """
+        key = text, tags
+        is_usual = not (keep or terms)
+        if is_usual and (literals := self._literals.get(key)) is not None:
+            return literals
         further = [Literal(*span) for span in keep]
         known = {literal.span for literal in known_literals(text)} if terms else ()
         if self.has_tags and tags:
@@ -414,14 +428,15 @@ class _Reader:
             if not self._can_use(text[term.begin : term.end], term.target)
             or (term.begin, term.end) in known
         )
-        literals = self._texts.literals.of(
-            text, self._language, self._plan.keeps_placeholders, further
-        )
-        return [
+        known_forms = self._plan.keeps_placeholders
+        literals = [
             literal
-            for literal in literals
+            for literal in self._texts.literals.of(text, self._language, known_forms, further)
             if not (literal.is_usual and any(literal.meets(*term[:2]) for term in terms))
         ]
+        if is_usual:
+            self._literals[key] = literals
+        return literals
 
     def _can_use(self, source: str, target: str) -> bool:
         """Whether the model can read and write a term, which is in one line."""
@@ -432,6 +447,14 @@ class _Reader:
 
     def read(self, line: str, marked: MarkedSentence | None = None) -> _Read:
         """Returns a sentence as it is read."""
+        if marked is None and line in self._read:
+            return self._read[line]
+        read = self._read_anew(line, marked)
+        if marked is None:
+            self._read[line] = read
+        return read
+
+    def _read_anew(self, line: str, marked: MarkedSentence | None) -> _Read:
         tags = TaggedSentence.of(line) if self.has_tags and self._texts.aligns else None
         keep: Sequence[Span] = marked.markup.keep if marked else list(self._kept_in(line))
         if tags is not None:

@@ -131,14 +131,14 @@ class Composer:
         translated = list(map(self._text, text.sentences, hypotheses))
         return Translation(
             join(text.pieces, translated),
-            sum(len(hypothesis.ids) for hypothesis in hypotheses),
+            sum([len(hypothesis.ids) for hypothesis in hypotheses]),
             all(hypothesis.complete for hypothesis in hypotheses),
             _score(hypotheses, plan.alpha),
             confidence=_confidence(hypotheses),
             detected=text.detected,
             warnings=self._warnings(text.sentences, hypotheses, translated),
             sentences=len(text.sentences),
-            source_tokens=sum(len(sentence.src_ids) for sentence in text.sentences),
+            source_tokens=sum([len(sentence.src_ids) for sentence in text.sentences]),
         )
 
     def candidates(
@@ -204,16 +204,17 @@ class Composer:
         hypotheses: Sequence[Hypothesis],
         translated: Sequence[str],
     ) -> tuple[str, ...]:
-        faults: set[str | None] = set()
+        faults: set[str] = set()
         for sentence, hypothesis, text in zip(sentences, hypotheses, translated, strict=True):
-            faults.add(fault_of(sentence.src_ids, hypothesis))
+            if (fault := fault_of(sentence.src_ids, hypothesis)) is not None:
+                faults.add(fault)
             if is_copy(sentence.line, text):
                 faults.add(UNTRANSLATED)
             if self._target.is_broken(hypothesis.ids):
                 faults.add(SIGNS)
             if sentence.needs_check:
                 faults.update(losses(sentence, self._target.decode(hypothesis.ids), text))
-        return tuple(sorted(filter(None, faults)))
+        return tuple(sorted(faults)) if faults else ()
 
     def _translation(self, source: SourceText, hypothesis: Hypothesis, alpha: float) -> Translation:
         """The translation of a text that is one sentence."""

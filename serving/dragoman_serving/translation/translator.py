@@ -49,7 +49,7 @@ _Outcome = list[Translation] | Future[list[Translation]]
 """Translations, or a future of them if more must be searched for or computed."""
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: that is three times slower, and each request has one
 class Submitted(Generic[_PerText]):
     """A running request: its resolved options, and the future of its results, one per text."""
 
@@ -61,11 +61,13 @@ class Submitted(Generic[_PerText]):
 class _Request:
     """A running request."""
 
-    def __init__(self, texts: Sequence[str], plan: SearchPlan) -> None:
+    def __init__(self, texts: Sequence[str], plan: SearchPlan, is_small: bool = True) -> None:
         """Start with nothing submitted."""
         self.texts, self.plan = texts, plan
         self.turns, self.parts = Turns(), Turns()
         """Turns of its sentences in the engine, and of its parts in the preparation."""
+        self.is_small = is_small
+        """Whether it is prepared immediately."""
         self.searches_each = max(plan.samples, plan.alternatives, 1)
         """Searches for each sentence."""
         self.searches = 0
@@ -189,13 +191,14 @@ class Translator:
         for index, text in enumerate(texts):
             check_length(index, text)
         plan = plan.at(urgency)
-        request = _Request(texts, plan)
+        request = _Request(texts, plan, is_small(texts, self._settings.tuning))
         self._check_number(request.searches_each * len(texts))
-        if sentences := request.searches_each * sum(not text.isspace() for text in texts if text):
+        if self._engine.is_behind:
+            sentences = request.searches_each * sum(not text.isspace() for text in texts if text)
             self._engine.check_space(sentences, urgency.priority, urgency.deadline_s)
         # The limits of an assessment are for the whole request.
         parts = [range(len(texts))]
-        if not (plan.assessed or plan.coverage_penalty):
+        if not (request.is_small or plan.assessed or plan.coverage_penalty):
             parts = cut(texts, self._settings.tuning)
         try:
             begun = [self._begin_part(request, part) for part in parts]
@@ -203,7 +206,7 @@ class Translator:
             self._engine.release(request.turns)
             raise
         whole = begun[0] if len(begun) == 1 else when_all_done(begun, _joined)
-        if len(begun) > 1 or request.turns.reserved or not is_small(texts, self._settings.tuning):
+        if len(begun) > 1 or request.turns.reserved or not request.is_small:
             whole.add_done_callback(lambda _: self._engine.release(request.turns))
         return Submitted(plan, whole)
 
@@ -345,7 +348,7 @@ class Translator:
     def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
         """Start translating some of a request's texts; those of a small request immediately."""
         begin = partial(self._begin, request, part)
-        if is_small(request.texts, self._settings.tuning):
+        if request.is_small:
             return begin()
         prepared = self._preparation.submit(begin, request.parts, request.plan.urgency.priority)
         return when_all_done([prepared], lambda begun: begun[0])

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from dragoman_serving.fidelity.numbers import (
     difference,
     end_of_scale,
+    has_digits,
     localized,
     numbers_of,
     regrouped,
@@ -216,3 +219,8 @@ def test_a_power_of_ten_is_written_in_the_other_language(
     number: str, source: str, target: str, written: str
 ) -> None:
     assert localized(number, source, target) == written
+
+
+def test_digits_are_those_of_unicode() -> None:
+    characters = map(chr, range(sys.maxunicode + 1))
+    assert not [each for each in characters if has_digits(each) != each.isdigit()]
