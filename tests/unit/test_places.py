@@ -48,3 +48,8 @@ def test_the_tests_of_a_group_run_in_one_process(request: pytest.FixtureRequest)
     """Otherwise each process starts every server. xdist adds the group to the test's id."""
     if request.config.getoption("loadgroup", False):
         assert "@" in request.node.nodeid
+
+
+def test_the_names_of_tests_are_short(request: pytest.FixtureRequest) -> None:
+    """A parameter of megabytes is not part of its test's name, which every process gets."""
+    assert max(len(item.nodeid) for item in request.session.items) < 500
