@@ -58,14 +58,13 @@ tests: $(DEV)/.done
 	$(DEV)/bin/pytest $(IN_WORKERS) $(ARGS)
 
 test-all: $(DEV)/.done  ## Run long tests, tests of starting and ending processes, and the short campaign of attacks, faults and overload; needs apt
-	$(DEV)/bin/pytest $(IN_WORKERS) -m 'process_life and not thorough'
-	$(DEV)/bin/pytest -m thorough
+	$(DEV)/bin/pytest $(IN_WORKERS) -m 'process_life or thorough'
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
 
 coverage: $(DEV)/.done  ## Print which lines and branches of the product no test reaches, over all that .ci/run runs
 	rm -rf build/coverage
-	-for tests in "pytest $(IN_WORKERS)" "pytest $(IN_WORKERS) -m 'process_life and not thorough'" \
-		"pytest -m thorough" "tests.campaigns --short"; do \
+	-for tests in "pytest $(IN_WORKERS)" "pytest $(IN_WORKERS) -m 'process_life or thorough'" \
+		"tests.campaigns --short"; do \
 		eval "$(DEV)/bin/python -m coverage run -m $$tests"; done
 	$(DEV)/bin/coverage combine --quiet
 	$(DEV)/bin/coverage report $(ARGS)

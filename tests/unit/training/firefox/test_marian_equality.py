@@ -26,7 +26,7 @@ from tests.marian_lines import BEAMS, LINES, Ids, Recorded
 from tests.marian_students import KINDS, as_ids, as_text, float_twin, write_student
 
 SOME = 30
-"""Lines of tests that repeat a search."""
+"""Lines of a beam search of one sentence at a time; all of them are a thorough test."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def test_the_recorded_models_are_those_that_are_made_here(kind: Kind) -> None:
         assert len({token for ids in lines.translations for token in ids}) > 50
 
 
-@pytest.fixture
-def loaded(kind: Kind, tmp_path: Path) -> Checkpoint:
-    import_student(kind.folder / "float32", tmp_path / "checkpoint")
-    return checkpoint.load(tmp_path / "checkpoint")
+@pytest.fixture(scope="module")
+def loaded(kind: Kind) -> Checkpoint:
+    import_student(kind.folder / "float32", kind.folder / "checkpoint")
+    return checkpoint.load(kind.folder / "checkpoint")
 
 
 def test_every_token_of_greedy_search_equals_marians(kind: Kind, loaded: Checkpoint) -> None:
@@ -73,14 +73,17 @@ def test_every_token_of_greedy_search_equals_marians(kind: Kind, loaded: Checkpo
     assert 0 < sum(at_limit) < LINES
 
 
-def test_every_token_of_marians_beam_search_equals_marians(kind: Kind, loaded: Checkpoint) -> None:
+@pytest.mark.parametrize("number", [SOME, pytest.param(LINES, marks=pytest.mark.thorough)])
+def test_every_token_of_marians_beam_search_equals_marians(
+    kind: Kind, loaded: Checkpoint, number: int
+) -> None:
     lines, tokenizer = kind.recorded.lines[4], loaded.tokenizer
-    sources, limits = encoded(loaded, lines.sources)
+    sources, limits = encoded(loaded, lines.sources[:number])
     outputs = [
         marian_lines.as_marian(loaded.model, source, limit, 4)
         for source, limit in zip(sources, limits, strict=True)
     ]
-    assert [as_ids(tokenizer.target.decode(ids)) for ids in outputs] == lines.translations
+    assert [as_ids(tokenizer.target.decode(ids)) for ids in outputs] == lines.translations[:number]
 
 
 def test_numbers_of_an_int8_file_are_those_of_marians_float32_file(
