@@ -48,16 +48,16 @@ def fault_of_growth(
     gc.disable()
     try:
         # Small steps, so that a call whose time grows exponentially is ended early.
-        step = float(_SMALLEST)
-        while step < size:
-            taken_s = measured_s(int(step), 1)
-            if taken_s > 10 * most_s or (taken_s > most_s and measured_s(int(step), 5) > most_s):
-                return f"{int(step)} take more than {_MOST_OF_PROSE:g} times {size} of prose"
-            step = step + 3 if step < 64 else 2 * step
-        if measured_s(size, 1) <= prose_s:
-            return None
-        for times in (3, 10):  # a second time in case that the machine was busy
+        step = _SMALLEST
+        while step < size // 4:
+            taken_s = measured_s(step, 1)
+            if taken_s > 10 * most_s or (taken_s > most_s and measured_s(step, 5) > most_s):
+                return f"{step} take more than {_MOST_OF_PROSE:g} times {size} of prose"
+            step = step + 3 if step < 64 else 4 * step
+        for times in (1, 3, 10):  # more often in case that the machine was busy
             shorter_s, longest_s = measured_s(size // 4, times), measured_s(size, times)
+            if longest_s <= prose_s:
+                return None
             exponent = math.log(longest_s / shorter_s) / math.log(4)
             is_steep = exponent > _MOST_EXPONENT and longest_s > 2 * prose_s + _LEAST_S
             if not is_steep and longest_s <= most_s:
