@@ -1,11 +1,24 @@
-"""Short names for the parameters of all tests."""
+"""What all tests share, those of the client and of the load test too."""
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
+
+pytest_plugins = ["server_fixtures"]
+
+# How long an example takes depends on the machine's other load.
+hypothesis.settings.register_profile("dragoman", deadline=None)
+hypothesis.settings.load_profile("dragoman")
 
 MOST_CHARACTERS = 60
 """Of a parameter in a test's name; texts of megabytes would otherwise be part of every report."""
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The event loop of tests that are coroutines."""
+    return "asyncio"
 
 
 def pytest_make_parametrize_id(

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hypothesis
 import pytest
 
 from dragoman.cli import main
@@ -48,9 +47,6 @@ TESTS_AT_ONCE = 16
 os.environ["OMP_NUM_THREADS"] = "1"
 # jsonschema would compile a grammar of IRIs, which takes a second and which no schema needs.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
-# How long an example takes depends on the machine's other load.
-hypothesis.settings.register_profile("dragoman", deadline=None)
-hypothesis.settings.load_profile("dragoman")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,12 +110,6 @@ class CommandLine:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> CommandLine:
     return CommandLine(capsys)
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """The event loop of tests that are coroutines."""
-    return "asyncio"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
-import hypothesis
 import pytest
 import trustme
 from dragoman_client.testing.gateway_handler import GatewayHandler
@@ -19,16 +18,6 @@ from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from faulty_servers import SlowGrpc, grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
 from virtual_time import VirtualTime
-
-# No deadline: the duration of an example depends on the load of the machine.
-hypothesis.settings.register_profile("dragoman", deadline=None)
-hypothesis.settings.load_profile("dragoman")
-
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """The event loop of tests that are coroutines."""
-    return "asyncio"
 
 
 @pytest.fixture(scope="session")
