@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 import sentencepiece
 import torch
-from dragoman_training.text.parallel_text import read_pairs
+from dragoman_training.text.parallel_text import TextFiles
 
 from tests.conftest import CORPORA, REPOSITORY
 
@@ -50,7 +51,8 @@ def sentences(number: int) -> tuple[list[str], list[str]]:
 @functools.cache
 def _every_sentence() -> tuple[list[str], list[str]]:
     if CORPORA.is_dir():
-        pairs = read_pairs(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))[:MOST_SENTENCES]
+        files = TextFiles(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))
+        pairs = list(itertools.islice(iter(files), MOST_SENTENCES))
         return [source for source, _ in pairs], [target for _, target in pairs]
     text = "\n".join(path.read_text("utf-8") for path in sorted(REPOSITORY.glob("docs/*.md")))
     lines = [line.strip() for line in text.splitlines() if line.strip()][:MOST_SENTENCES]

@@ -7,11 +7,9 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
-from openai import AsyncOpenAI, OpenAI
 
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.sentences import split_sentences
@@ -21,12 +19,17 @@ from tests.integration.test_served_translations import BUNDLE
 from tests.servers import WAIT_S
 from tests.unit.gateway.protocols.chat import prompts
 
+if TYPE_CHECKING:  # its import takes a second, and every process of xdist collects this file
+    from openai import OpenAI
+
 ENGLISH, GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 
 
 @pytest.fixture(scope="module")
 def client(gateway: RunningGateway) -> Iterator[OpenAI]:
     """A client whose key is ignored, since the gateway has none."""
+    from openai import OpenAI
+
     with OpenAI(base_url=f"{gateway.url}/v1", api_key="any", timeout=WAIT_S) as opened:
         yield opened
 
@@ -96,6 +99,8 @@ def test_the_usage_has_the_tokens_of_texts_and_translations(client: OpenAI) -> N
 
 
 async def test_the_asynchronous_client(gateway: RunningGateway) -> None:
+    from openai import AsyncOpenAI
+
     url = f"{gateway.url}/v1"
     async with AsyncOpenAI(base_url=url, api_key="any", timeout=WAIT_S) as client:
         messages: Any = prompts.user(ENGLISH)
@@ -111,6 +116,8 @@ async def test_the_asynchronous_client(gateway: RunningGateway) -> None:
 
 
 def test_the_clients_errors(client: OpenAI) -> None:
+    import openai
+
     create: Any = client.chat.completions.create
     with pytest.raises(openai.NotFoundError) as unknown:
         create(model="gpt-4o", messages=prompts.user("a"))
@@ -126,13 +133,15 @@ def test_the_clients_errors(client: OpenAI) -> None:
 def test_keys_and_limits_are_the_clients_errors(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
+    import openai
+
     size = len(ENGLISH)
     added = keys(tmp_path, "add", "--characters-per-month", str(2 * size), "--protocols", "chat")
     with start_gateway(folder=tmp_path) as gateway:
         wait_for_status(gateway, None, 401)
         with contextlib.ExitStack() as opened:
             wrong, right = (
-                opened.enter_context(OpenAI(base_url=f"{gateway.url}/v1", api_key=key))
+                opened.enter_context(openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=key))
                 for key in ("wrong", added["key"])
             )
             with pytest.raises(openai.AuthenticationError) as refused:

@@ -104,7 +104,7 @@ def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: 
 
     took_s(100)  # warm-up: imports and compiles
     short_s = min(took_s(2000), took_s(2000))
-    assert min(took_s(8000), took_s(8000)) < 10 * short_s + 0.02
+    assert any(took_s(8000) < 10 * short_s + 0.02 for _ in range(2))
 
 
 @pytest.mark.parametrize("part", [b"<!---->", b" ", b"<!--"])

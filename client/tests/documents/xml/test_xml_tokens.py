@@ -155,9 +155,9 @@ def test_a_huge_attribute_is_refused_early(chunk_bytes: int) -> None:
 
 
 def test_deep_nesting_causes_no_recursion() -> None:
-    """The document has 100,000 nested elements."""
-    document = b"<a>" * 100_000 + b"x" + b"</a>" * 100_000
-    assert len(tokens_of(document, 1 << 16)) == 200_001
+    """Python allows a recursion of a thousand."""
+    document = b"<a>" * 20_000 + b"x" + b"</a>" * 20_000
+    assert len(tokens_of(document, 1 << 16)) == 40_001
 
 
 @pytest.mark.parametrize(

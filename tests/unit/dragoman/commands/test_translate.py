@@ -3,7 +3,6 @@
 import argparse
 import io
 import json
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -227,13 +226,6 @@ def test_a_refused_line_does_not_stop_the_others(
     assert printed == ["" if x.strip() in ("bad", "") else f"<{x.upper()}>" for x in lines]
     numbers = [message.split()[1] for message in caplog.messages]
     assert numbers == ["1", "5", "6", "11"]
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port on which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: int) -> None:
