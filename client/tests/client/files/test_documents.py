@@ -166,10 +166,11 @@ def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n\n", "\n", " "], ids=["paragraphs", "lines", "one line"])
 def test_four_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> None:
-    def peak_bytes(sentences: int) -> int:
+    def peak_bytes(parts: int) -> int:
         source, target = tmp_path / "source", tmp_path / "target"
+        words = "of a book that is long " * 10
         with source.open("w") as file:
-            file.writelines(f"Sentence {n} of a book that is long.{end}" for n in range(sentences))
+            file.writelines(f"Sentence {n} {words}.{end}" for n in range(parts))
         tracemalloc.start()
         with Translator(transport=Loud(keep=False)) as translator:
             translator.translate_file(source, target, form=Document(), force=True)
@@ -179,5 +180,5 @@ def test_four_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> N
         return peak
 
     peak_bytes(100)  # warm-up: loads what is loaded only once
-    few, many = peak_bytes(4_000), peak_bytes(16_000)
+    few, many = peak_bytes(1_000), peak_bytes(4_000)
     assert many < 2 * few + 500_000
