@@ -435,9 +435,7 @@ arrivals = st.lists(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(arrivals)
-def test_no_result_depends_on_other_sentences_in_flight(
+def no_result_depends_on_other_sentences_in_flight(
     model: Transformer,
     ssru_model: Transformer,
     bundle_engine: Engine,
@@ -466,6 +464,18 @@ def test_no_result_depends_on_other_sentences_in_flight(
         if is_exact:
             assert_right(hypothesis, sentence, right, drawn)
     wait_for(lambda: bundle_engine.rows == 0)
+
+
+def with_arrivals(max_examples: int) -> Any:
+    """The test with this many examples."""
+    limits = settings(
+        max_examples=max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    return limits(given(arrivals)(no_result_depends_on_other_sentences_in_flight))
+
+
+test_no_result_depends_on_other_sentences_in_flight = with_arrivals(10)
+test_no_result_depends_on_others_in_many_examples = pytest.mark.thorough(with_arrivals(30))
 
 
 @pytest.mark.parametrize("kind", [PlannedRunner, PaddedRunner])
