@@ -40,6 +40,7 @@ from tests.campaigns.replacements import Replacements
 from tests.campaigns.sentence import TRANSLATION, Prober, ask, good_answer
 from tests.campaigns.server import Usage, resident_bytes
 from tests.served_bundles import swap
+from tests.waiting import wait_for
 from tests.web_server import Handler, serving
 
 
@@ -145,22 +146,24 @@ def test_good_wrong_and_missing_answers_are_distinguished(
 
 def test_the_prober_measures_an_outage(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with Prober(port) as prober:
-        time.sleep(0.5)
+        wait_for(lambda: prober.requests > 3)
         assert prober.longest_outage_s == 0
         monkeypatch.setattr(_Answers, "text", None)
-        time.sleep(1.0)
+        wait_for(lambda: prober.longest_outage_s > 0.3)
         monkeypatch.setattr(_Answers, "text", TRANSLATION)
-        time.sleep(0.5)
+        answered = prober.requests
+        wait_for(lambda: prober.requests > answered + 2)
+        outage_s = prober.longest_outage_s
+        wait_for(lambda: prober.requests > answered + 4)
+    assert prober.longest_outage_s == outage_s
     assert prober.wrong == 0
-    assert prober.requests > 3
-    assert prober.longest_outage_s > 0.5
 
 
 def test_the_prober_counts_wrong_answers(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Answers, "text", "Guten Abend.")
     with Prober(port) as prober:
-        time.sleep(0.5)
-    assert prober.wrong == prober.requests > 0
+        wait_for(lambda: prober.requests)
+    assert prober.wrong == prober.requests
 
 
 def test_an_unknown_subject_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
