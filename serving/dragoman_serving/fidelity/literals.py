@@ -340,14 +340,10 @@ class Literals:
         if literals:
             literals = [_with_digits(text, literal) for literal in literals]
             literals = _merged(text, sorted(literals, key=_place))
-        names = (
-            [Literal(*span, is_usual=True) for span in names_of(text, language)] if known else []
-        )
-        if names:
+        if known and (spans := list(names_of(text, language))):
+            names = _merged(text, [Literal(*span, is_usual=True) for span in spans])
             literals += [
-                name
-                for name in _merged(text, names)
-                if not any(literal.meets(*name.span) for literal in literals)
+                name for name in names if not any(literal.meets(*name.span) for literal in literals)
             ]
             literals.sort(key=_place)
         return literals
