@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 from dragoman_client import DeadlineExceeded, ServerUnavailable, TranslationError
 from dragoman_client.transports.grpc_wire import infer_request
 from tritonclient.grpc import service_pb2, service_pb2_grpc
@@ -144,8 +143,8 @@ def _grpc_answers(case: Case, service: Any) -> Iterator[Any]:
         yield {"ready": service.ModelReady(service_pb2.ModelReadyRequest(name=case.model)).ready}
         return
     streamed = case.method == "generate_stream"
-    tensors = {name: _tensor(name, values, streamed) for name, values in _plain(case).items()}
-    request = infer_request(case.model, tensors, case.timeout_s or 30.0)
+    inputs = {name: _encoded(values) for name, values in _plain(case).items()}
+    request = infer_request(case.model, inputs, case.timeout_s or 30.0, is_flat=streamed)
     if not streamed:
         yield _of_response(service.ModelInfer(request))
         return
@@ -183,12 +182,8 @@ def _plain(case: Case) -> dict[str, list[Any]]:
     return {name: v if isinstance(v, list) else [v] for name, v in case.inputs.items()}
 
 
-def _tensor(name: str, values: list[Any], streamed: bool) -> Any:
-    kinds = {str: np.object_, bool: np.bool_, int: np.int32, float: np.float32}
-    datatype = np.int64 if name == "seed" else kinds[type(values[0])]
-    encoded = [value.encode() if isinstance(value, str) else value for value in values]
-    tensor = np.array([encoded], datatype)
-    return tensor[0] if streamed else tensor
+def _encoded(values: list[Any]) -> list[Any]:
+    return [value.encode() if isinstance(value, str) else value for value in values]
 
 
 def _fixed(message: str) -> str:

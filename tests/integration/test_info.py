@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from dragoman_client.core.tensors import text_tensor
+from dragoman_client.core.request import build_inputs
 from dragoman_client.transports.grpc_wire import infer_request, stream_request
 from dragoman_export.publishing import publish
 from dragoman_options.table import INFO, STREAM, TRANSLATE
@@ -77,7 +77,7 @@ def test_answers_carry_the_requests_id(shipped: Served) -> None:
     status, answer = shipped.generate(body)
     assert (status, answer["id"]) == (200, "a-7")
     assert shipped.events(**body)[-1]["id"] == "a-7"
-    inputs = {"text_input": text_tensor(["Good morning."])}
+    inputs = build_inputs(["Good morning."], {})
     with grpc.insecure_channel(shipped.server.grpc_url.removeprefix("grpc://")) as channel:
         service = GRPCInferenceServiceStub(channel)
         request = infer_request(TRANSLATE, inputs, 30.0)

@@ -14,7 +14,7 @@ from typing import Any, cast
 import grpc
 import pytest
 from dragoman_client import AsyncTranslator, Translator
-from dragoman_client.core.tensors import option_tensors, text_tensor
+from dragoman_client.core.request import build_inputs
 from dragoman_client.testing import FakeServer
 from dragoman_client.transports.grpc_wire import infer_request, stream_request
 from dragoman_load_test.requests.senders import open_senders
@@ -80,7 +80,7 @@ def test_the_server_accepts_it_over_grpc(served: Served) -> None:
             metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=model))
             assert (NAME, "INT32") in [(field.name, field.datatype) for field in metadata.inputs]
         for value, message in ((3, ""), (4, RANGE + FIELDS)):
-            inputs = {"text_input": text_tensor(["Good morning."]), **option_tensors({NAME: value})}
+            inputs = build_inputs(["Good morning."], {NAME: value})
             streamed = service.ModelStreamInfer(iter([stream_request(STREAM, inputs, 30.0)]))
             assert [response.error_message for response in streamed][-1].endswith(message)
             try:

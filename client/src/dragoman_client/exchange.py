@@ -43,7 +43,7 @@ from dragoman_client.core.request import (
 )
 from dragoman_client.core.server_info import ServerInfo
 from dragoman_client.core.settings import ClientSettings, check_batch_options, check_batching
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.retrying import with_retries
 from dragoman_client.transports.pools import Pool, batches_of, in_order
 from dragoman_client.transports.transport import AsyncTransport
@@ -141,11 +141,27 @@ class Exchange:
         """
         self._check_open()
         if isinstance(texts, str):
-            return (await self._send([texts], check(options)))[0]
+            return (await self.translate_checked([texts], check(options)))[0]
         if not isinstance(texts, Sequence) or isinstance(texts, bytes | bytearray):
             raise TypeError(f"texts must be str or a sequence of str, got {type(texts).__name__}")
         checked = check(options)
-        return await self._send(texts, checked) if texts else []
+        return await self.translate_checked(texts, checked) if texts else []
+
+    async def translate_checked(
+        self, texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
+    ) -> list[Translation]:
+        """Send one request, for callers that have checked its options.
+
+        Args:
+            texts: at least one text.
+            options: options by name, as `dragoman_options.table.check` returns them.
+            first_index: index of the first text among all texts of the caller, for messages.
+        """
+        inputs = build_inputs(texts, options, first_index)
+        send = functools.partial(self._transport.infer, inputs)
+        return await self._request(
+            send, lambda answer, s: read_outputs(answer, len(texts), s, options)
+        )
 
     @overload
     async def score(  # type: ignore[overload-overlap]
@@ -197,7 +213,7 @@ class Exchange:
         return self._batches(texts, batch_size, concurrency, check_batch_options(options))
 
     async def _parts(
-        self, inputs: Mapping[str, Array], options: Mapping[str, Any]
+        self, inputs: Mapping[str, Values], options: Mapping[str, Any]
     ) -> AsyncGenerator[Translation, None]:
         async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
             parts = self._transport.stream(inputs, timeout_s)
@@ -209,7 +225,12 @@ class Exchange:
             raise ServerError(ENDED_EARLY)
 
         begin_s = time.monotonic()
-        first, parts = await self._explained(self._with_retries(begin))
+        try:
+            first, parts = await self._with_retries(begin)
+        except (InvalidRequest, ServerError) as error:
+            if (explained := await self._explained(error)) is None:
+                raise
+            raise explained from error
         async with contextlib.aclosing(parts):
             yield _part_read(first, begin_s, options)
             async for part in parts:
@@ -221,23 +242,13 @@ class Exchange:
         """Run concurrent requests and yield their answers in order."""
 
         async def send(batch: tuple[int, Sequence[str]]) -> list[Translation]:
-            return await self._send(batch[1], options, batch[0])
+            return await self.translate_checked(batch[1], options, batch[0])
 
         batches = in_order(self._open_pool(concurrency), batches_of(texts, batch_size), send)
         async with contextlib.aclosing(batches) as answered:
             async for _, translations in answered:
                 for translation in translations:
                     yield translation
-
-    async def _send(
-        self, texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
-    ) -> list[Translation]:
-        """Send one request."""
-        inputs = build_inputs(texts, options, first_index)
-        send = functools.partial(self._transport.infer, inputs)
-        return await self._request(
-            send, lambda answer, s: read_outputs(answer, len(texts), s, options)
-        )
 
     async def _score(
         self, texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
@@ -253,25 +264,23 @@ class Exchange:
         self, send: Callable[[float], Awaitable[Part]], read: Callable[[Part, float], _Answer]
     ) -> _Answer:
         """Send a request with retries; `read` gets the answer and the elapsed seconds."""
-
-        async def answer() -> _Answer:
-            begin_s = time.monotonic()
+        begin_s = time.monotonic()
+        try:
             answer = await self._with_retries(send)
             return read(answer, time.monotonic() - begin_s)
-
-        return await self._explained(answer())
-
-    async def _explained(self, answer: Awaitable[_Answer]) -> _Answer:
-        """Await an answer; if an error may come from incompatible versions, its message says so."""
-        try:
-            return await answer
         except (InvalidRequest, ServerError) as error:
-            if _is_of_another_version(error) and (other := await self._other_version()):
-                message = f"{error}; {other}"
-                if isinstance(error, InvalidRequest):
-                    raise InvalidRequest(*Refusal.of(error)._replace(message=message)) from error
-                raise type(error)(message) from error
-            raise
+            if (explained := await self._explained(error)) is None:
+                raise
+            raise explained from error
+
+    async def _explained(self, error: InvalidRequest | ServerError) -> TranslationError | None:
+        """Returns an error that says that the versions are incompatible; None: they are not."""
+        if not _is_of_another_version(error) or (other := await self._other_version()) is None:
+            return None
+        message = f"{error}; {other}"
+        if isinstance(error, InvalidRequest):
+            return InvalidRequest(*Refusal.of(error)._replace(message=message))
+        return type(error)(message)
 
     async def _other_version(self) -> str | None:
         """Says which client to install if the server's version is not compatible."""

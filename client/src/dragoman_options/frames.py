@@ -412,9 +412,18 @@ class Reading:
         return tuple([self._tensor() for _ in range(self.number(_U32))])
 
     def _tensor(self) -> Tensor:
-        name = self.text()
-        datatype, dims = self.numbers(_TWO_U32)
-        *shape, count = self.numbers(_shape_form(dims))
+        body, at = self._body, self._at
+        try:
+            (length,) = _U32.unpack_from(body, at)
+            at += _U32.size + length + 1
+            name = body[at - length - 1 : at - 1].decode("utf-8", errors="replace")
+            datatype, dims = _TWO_U32.unpack_from(body, at)
+            at += _TWO_U32.size
+            form = _shape_form(dims)
+            *shape, count = form.unpack_from(body, at)
+            self._at = at + form.size
+        except struct.error:
+            raise Damaged("a frame ends too early") from None
         return Tensor(name, datatype, tuple(shape), self.bytes(count))
 
 

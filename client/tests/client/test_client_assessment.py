@@ -35,10 +35,10 @@ def answer(**replaced: Any) -> dict[str, Any]:
         **replaced,
     }
     numbers = {
-        "output_tokens": np.array([[2]], np.int32),
-        "confidences": np.array([[-0.75]], np.float32),
+        "output_tokens": [2],
+        "confidences": [-0.75],
     }
-    return {**{name: np.array([[v]], np.object_) for name, v in outputs.items()}, **numbers}
+    return {**{name: [v] for name, v in outputs.items()}, **numbers}
 
 
 def test_assessments_become_objects() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 
 from dragoman_client.core.errors import ServerError
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.transports.blocking import run
 from dragoman_client.transports.engine_transport import (
     BlockingEngineTransport,
@@ -49,8 +49,8 @@ class EngineTransport:
         self._transport: BlockingEngineTransport | None = None
 
     def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `Transport`.
 
         Raises:
@@ -68,7 +68,7 @@ class EngineTransport:
             engine.kill()
             raise
 
-    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+    def stream(self, inputs: Mapping[str, Values], timeout_s: float) -> Generator[Part, None, None]:
         """Not implemented, since corpora need no streams."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import tritonclient.grpc as triton_grpc
 import tritonclient.grpc.aio as triton_grpc_aio
 import tritonclient.http as triton_http
 import tritonclient.http.aio as triton_http_aio
-from dragoman_client.core.tensors import TYPES, option_tensors, text_tensor
+from dragoman_client.core.request import build_inputs
+from dragoman_client.core.tensors import input_tensor
+from dragoman_options.frames import DataType
 from dragoman_options.table import OPTIONS
-from tritonclient.utils import InferenceServerException
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
 
 from tests.gateways import RunningGateway, StartGateway
 from tests.servers import WAIT_S, Served
@@ -44,15 +46,20 @@ def kserve(start_gateway: StartGateway) -> Iterator[RunningGateway]:
 def tensors(texts: list[str], **options: Any) -> dict[str, np.ndarray[Any, Any]]:
     """Inputs by name, of the shape [1, N]."""
     given = {name: OPTIONS[name].read(value, {}) for name, value in options.items()}
-    return {"text_input": text_tensor(texts), **option_tensors(given)}
+    return {name: array_of(name, values) for name, values in build_inputs(texts, given).items()}
+
+
+def array_of(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """An input, of the shape [1, N]."""
+    datatype = DataType(input_tensor(name, values).datatype).name
+    return np.array([values], triton_to_np_dtype(datatype))
 
 
 def inputs_of(module: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> list[Any]:
     """Inputs of the official client."""
-    names: dict[Any, str] = {np.dtype(kind): name for name, kind in TYPES.items()}
     inputs = []
     for name, array in arrays.items():
-        made = module.InferInput(name, array.shape, names[array.dtype])
+        made = module.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
         made.set_data_from_numpy(array)
         inputs.append(made)
     return inputs
@@ -101,7 +108,10 @@ def test_every_output_is_that_of_triton(
 
 def test_scores_are_those_of_triton(kserve: RunningGateway, shipped: Served) -> None:
     arrays = tensors(TEXTS, target_language="de", return_alignments="hard")
-    arrays["target_input"] = text_tensor(["Ich habe zwei Bücher.", "Das Wetter ist schön."])
+    arrays["target_input"] = array_of(
+        "target_input",
+        [text.encode() for text in ("Ich habe zwei Bücher.", "Das Wetter ist schön.")],
+    )
     triton = shipped.server.grpc_url.removeprefix("grpc://")
     expected = ask(triton_grpc, triton, "score", arrays)
     assert ask(triton_grpc, kserve.kserve, "score", arrays) == expected

@@ -11,7 +11,7 @@ from dragoman_options.arguments import ScoringArguments
 from dragoman_options.table import SCORE, Assessed, check
 
 from dragoman_client.core.request import build_inputs, read_fields
-from dragoman_client.core.tensors import Array, text_tensor
+from dragoman_client.core.tensors import Values, text_values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,19 +57,18 @@ def check_pairs(
 
 def pair_inputs(
     texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
-) -> dict[str, Array]:
-    """Returns the input tensors of `build_inputs`, with `target_input`.
+) -> dict[str, Values]:
+    """Returns the inputs of `build_inputs`, with `target_input`.
 
     Raises:
         TypeError: a text is not a `str`.
         ValueError: a text cannot be encoded in UTF-8.
     """
-    encoded = text_tensor(targets, "target")
-    return {**build_inputs(texts, options), "target_input": encoded}
+    return {**build_inputs(texts, options), "target_input": text_values(targets, "target")}
 
 
 def read_scores(
-    outputs: Mapping[str, Array | None], count: int, elapsed_s: float, options: Mapping[str, Any]
+    outputs: Mapping[str, Values | None], count: int, elapsed_s: float, options: Mapping[str, Any]
 ) -> list[PairScore]:
     """Parse the model's answer; see `request.read_outputs`.
 

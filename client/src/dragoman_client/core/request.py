@@ -7,16 +7,30 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from dragoman_options.table import OUTPUTS, STREAM, TRANSLATE, Translation, requested_outputs
+from dragoman_options.table import (
+    OUTPUTS,
+    SCORE,
+    STREAM,
+    TRANSLATE,
+    Translation,
+    requested_outputs,
+)
 
 from dragoman_client.core.errors import IncompleteAnswer, ServerError
-from dragoman_client.core.tensors import Array, option_tensors, text_tensor
+from dragoman_client.core.tensors import Values, option_values, text_values
 
 ALWAYS: Final = tuple(output.name for output in OUTPUTS.values() if TRANSLATE in output.always)
 """Names of the tensors in every answer, each of shape [1, N]."""
 
-Part = Mapping[str, Array | None]
-"""One part of a streamed answer: outputs by name, each of shape [1, 1]."""
+_REQUIRED = {
+    model: [name for name, output in OUTPUTS.items() if model in output.always]
+    for model in (TRANSLATE, SCORE)
+}
+_MAY_COME = {name for name, output in OUTPUTS.items() if output.if_any or STREAM in output.always}
+"""Outputs that an answer may have although nothing requests them."""
+
+Part = Mapping[str, Values | None]
+"""One part of a streamed answer: outputs by name, each with one element."""
 
 ENDED_EARLY: Final = "the answer ended before its last part"
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -36,19 +50,19 @@ def microseconds(seconds: float) -> int:
 def is_last(part: Part) -> bool:
     """Whether this is the last part of a stream."""
     reasons = part.get("finish_reason")
-    return reasons is not None and bool(reasons.size) and reasons[0, 0] in _LAST
+    return bool(reasons and reasons[0] in _LAST)
 
 
 def has_text(part: Part) -> bool:
     """Whether this part of a stream has text."""
     texts = part.get("text_output")
-    return texts is None or any(texts.reshape(-1))
+    return texts is None or any(texts)
 
 
 def build_inputs(
     texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
-) -> dict[str, Array]:
-    """Convert texts and options to the model's input tensors.
+) -> dict[str, Values]:
+    """Convert texts and options to the model's inputs.
 
     Args:
         texts: N texts.
@@ -56,18 +70,17 @@ def build_inputs(
         first_index: index of the first text among all texts of the caller, for messages.
 
     Returns:
-        Tensors by name: `text_input` object [1, N] of UTF-8 bytes, options each of shape
-        [1, values].
+        Elements of tensors by name: `text_input` has the N texts.
 
     Raises:
         TypeError: a text is not a `str`.
         ValueError: a text cannot be encoded in UTF-8.
     """
-    return {"text_input": text_tensor(texts, first_index=first_index)} | option_tensors(options)
+    return {"text_input": text_values(texts, first_index=first_index)} | option_values(options)
 
 
 def read_outputs(
-    outputs: Mapping[str, Array | None],
+    outputs: Mapping[str, Values | None],
     count: int,
     elapsed_s: float,
     options: Mapping[str, Any] = _NO_OPTIONS,
@@ -75,9 +88,8 @@ def read_outputs(
     """Parse the model's answer.
 
     Args:
-        outputs: tensors by name, each of shape [1, N x K], where the K translations of a text are
-            adjacent: `text_output` and `finish_reason` are objects of UTF-8 bytes, `output_tokens`
-            int32, `scores` float32; None if the server did not send the tensor.
+        outputs: elements of tensors by name, N x K each, where the K translations of a text are
+            adjacent; None if the server did not send the tensor.
         count: N, the number of texts in the request.
         elapsed_s: time since the request was sent.
         options: the options of the request by name, including K (`num_return_sequences`).
@@ -102,7 +114,7 @@ def read_outputs(
 
 
 def read_fields(
-    outputs: Mapping[str, Array | None], count: int, options: Mapping[str, Any], model: str
+    outputs: Mapping[str, Values | None], count: int, options: Mapping[str, Any], model: str
 ) -> list[dict[str, Any]]:
     """Parse the outputs of an answer.
 
@@ -119,14 +131,12 @@ def read_fields(
     Raises:
         ServerError: a tensor is missing, or has the wrong length or content.
     """
-    requested = {name for name in requested_outputs(options) if model in OUTPUTS[name].models}
+    requested = [name for name in requested_outputs(options) if model in OUTPUTS[name].models]
+    others = [name for name, v in outputs.items() if v is not None and name in _MAY_COME]
     fields: list[dict[str, Any]] = [{} for _ in range(count)]
     with _faults():
-        for name, output in OUTPUTS.items():
-            is_required = name in requested or model in output.always
-            may_come = output.if_any or STREAM in output.always
-            if not is_required and not (may_come and outputs.get(name) is not None):
-                continue
+        for name in dict.fromkeys((*_REQUIRED[model], *requested, *others)):
+            output = OUTPUTS[name]
             is_text, parse = output.codec.datatype == "BYTES", output.codec.parse
             for of_one, element in zip(fields, _column(outputs, name, count), strict=True):
                 written = element.decode("utf-8") if is_text else element
@@ -145,8 +155,8 @@ def _faults() -> Iterator[None]:
         raise ServerError(f"the answer has tensors of the wrong type: {error}") from error
 
 
-def _column(outputs: Mapping[str, Array | None], name: str, count: int) -> Array:
-    """Returns the tensor with this name, of shape [N].
+def _column(outputs: Mapping[str, Values | None], name: str, count: int) -> Values:
+    """Returns the elements of the tensor with this name.
 
     Raises:
         ServerError: the tensor is missing or has another length.
@@ -154,7 +164,6 @@ def _column(outputs: Mapping[str, Array | None], name: str, count: int) -> Array
     values = outputs.get(name)
     if values is None:
         raise IncompleteAnswer(f"the answer lacks {name}: is this a Dragoman server?")
-    if values.shape != (1, count):
-        raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
-    column: Array = values[0]
-    return column
+    if len(values) != count:
+        raise ServerError(f"{name} has {len(values)} elements: expected {count}")
+    return values

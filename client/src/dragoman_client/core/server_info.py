@@ -10,7 +10,7 @@ from typing import Any, Self
 from dragoman_options.table import INFO
 
 from dragoman_client.core.errors import ServerError
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 
 _DAMAGED = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Exceptions from parsing an answer of another form."""
@@ -65,11 +65,11 @@ class ServerInfo:
     pairs: tuple[LanguagePair, ...] = ()
 
     @classmethod
-    def of(cls, outputs: Mapping[str, Array | None]) -> Self:
+    def of(cls, outputs: Mapping[str, Values | None]) -> Self:
         """Parse the answer of the model `info`.
 
         Args:
-            outputs: tensors by name; `info` is an object array of JSON in UTF-8 bytes.
+            outputs: elements by name; `info` has JSON in UTF-8 bytes.
 
         Raises:
             ServerError: the answer does not have this form.
@@ -77,7 +77,7 @@ class ServerInfo:
         try:
             written = outputs[INFO]
             assert written is not None
-            info = json.loads(written.reshape(-1)[0])
+            info = json.loads(written[0])
             return cls(
                 version=str(info["version"]),
                 models=tuple(map(str, info["models"])),

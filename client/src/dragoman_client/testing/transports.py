@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
-import numpy as np
 from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import TYPES, Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.testing.answers import (
-    DATATYPES,
     Answers,
     Outputs,
     Request,
@@ -38,12 +36,12 @@ class FakeTransport:
         return self._answers.requests
 
     def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `Transport`."""
         return _tensors(self._answers.whole(_request(model, inputs, timeout_s)))
 
-    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+    def stream(self, inputs: Mapping[str, Values], timeout_s: float) -> Generator[Part, None, None]:
         """See `Transport`."""
         for part in self._answers.parts(_request(STREAM, inputs, timeout_s)):
             yield _tensors(part)
@@ -76,19 +74,17 @@ class AsyncFakeTransport(AwaitableTransport):
         return self._fake.closed
 
 
-def _request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Request:
+def _request(model: str, inputs: Mapping[str, Values], timeout_s: float) -> Request:
     decoded = {
-        name: [v.decode() if isinstance(v, bytes) else v for v in tensor.reshape(-1).tolist()]
-        for name, tensor in inputs.items()
+        name: [v.decode() if isinstance(v, bytes) else v for v in values]
+        for name, values in inputs.items()
     }
     return Request(model, decoded, timeout_s)
 
 
-def _tensors(outputs: Outputs) -> dict[str, Array | None]:
-    """Tensors [1, values]; texts as UTF-8 bytes."""
+def _tensors(outputs: Outputs) -> dict[str, Values | None]:
+    """The elements of tensors; texts as UTF-8 bytes."""
     return {
-        name: np.array(
-            [[v.encode() if isinstance(v, str) else v for v in values]], TYPES[DATATYPES[name]]
-        )
+        name: [v.encode() if isinstance(v, str) else v for v in values]
         for name, values in outputs.items()
     }

@@ -17,7 +17,7 @@ from collections.abc import (
 from typing import Any, TypeVar
 
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.transports.transport import Transport
 
 _Result = TypeVar("_Result")
@@ -66,7 +66,7 @@ class AwaitableTransport:
         return awaitable(getattr(self._transport, name))
 
     async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Values], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `Transport`."""
         with contextlib.closing(self._transport.stream(inputs, timeout_s)) as parts:

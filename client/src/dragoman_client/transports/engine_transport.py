@@ -42,7 +42,7 @@ from dragoman_client.core.errors import (
     TranslationError,
 )
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.transports.engine_wire import error_of, merged, read_answer, request_frame
 
 _LATE_S = 1.0
@@ -85,15 +85,15 @@ class EngineTransport:
         self._turns = itertools.count()
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         connection, left_s = await self._connected(model, timeout_s)
         with connection.send(inputs, left_s) as pending:
             return read_answer(await pending.next())
 
     async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Values], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`. Parts that the caller did not take yet are merged into one."""
         connection, left_s = await self._connected(STREAM, timeout_s)
@@ -345,7 +345,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def send(self, inputs: Mapping[str, Array], timeout_s: float) -> _Pending:
+    def send(self, inputs: Mapping[str, Values], timeout_s: float) -> _Pending:
         """Send a request at the end of this turn of the event loop."""
         if not self.is_open:
             raise _ended()
@@ -469,13 +469,13 @@ class BlockingEngineTransport:
         self._thread.start()
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         return self._run(self._transport.infer(inputs, timeout_s, model))
 
     async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Values], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         parts = self._transport.stream(inputs, timeout_s)

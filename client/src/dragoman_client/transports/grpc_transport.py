@@ -19,7 +19,7 @@ from dragoman_client.core.address import Address
 from dragoman_client.core.errors import DeadlineExceeded, ServerError
 from dragoman_client.core.request import ENDED_EARLY, Part, is_last
 from dragoman_client.core.settings import ClientSettings
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.core.trace_context import trace_headers
 from dragoman_client.transports import grpc_wire
 from dragoman_client.transports.grpc_streams import (
@@ -53,14 +53,14 @@ class GrpcTransport(abc.ABC):
         self._compression = grpc_wire.compression_of(settings.compression)
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         request = grpc_wire.infer_request(model, inputs, timeout_s)
         return grpc_wire.read_response(await self._ask("ModelInfer", request, timeout_s))
 
     async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Values], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         import grpc
@@ -164,8 +164,8 @@ class AsyncioGrpcTransport(GrpcTransport):
         self._streams, self._calls = OpenStreams(), OpenCalls()
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         left_s = await self._take_slot(timeout_s)
         try:

@@ -6,14 +6,14 @@ it.
 
 from __future__ import annotations
 
+import math
 import re
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
+from dragoman_options.frames import DataType, Tensor
+from tritonclient.utils import InferenceServerException
 
 from dragoman_client.core.access import Access, FilePath
 from dragoman_client.core.address import Address
@@ -24,10 +24,9 @@ from dragoman_client.core.errors import (
     from_status,
 )
 from dragoman_client.core.request import Part, microseconds
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values, input_tensor
 from dragoman_client.core.trace_context import REQUEST_ID
 
-_LENGTH = struct.Struct("<I")
 _MAX_INT32 = 2**31 - 1
 _CHANNEL_ARGUMENTS = [
     ("grpc.max_send_message_length", _MAX_INT32),
@@ -42,7 +41,7 @@ server's own status is lost then."""
 _NO_GRPC = re.compile("failed to connect .*(Socket closed|Failed parsing HTTP/2|reset by peer)")
 """gRPC's message if the server at the address does not speak gRPC."""
 _DAMAGED = (
-    *(AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error),
+    *(AttributeError, IndexError, KeyError, TypeError, ValueError),
     InferenceServerException,
 )
 """Exceptions that tritonclient raises for a malformed answer."""
@@ -84,20 +83,30 @@ def compression_of(name: str | None) -> Any:
     return kinds[name] if name else None
 
 
-def infer_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Any:
-    """Returns a request message with tensors and the server's deadline."""
+def infer_request(
+    model: str, inputs: Mapping[str, Values], timeout_s: float, *, is_flat: bool = False
+) -> Any:
+    """Returns a request message with tensors and the server's deadline.
+
+    Args:
+        model: name of the model.
+        inputs: see `build_inputs`.
+        timeout_s: the deadline.
+        is_flat: whether the tensors have the shape [N] instead of [1, N].
+    """
     from tritonclient.grpc import service_pb2
 
     request = service_pb2.ModelInferRequest(model_name=model, id=REQUEST_ID.get())
     for name, values in inputs.items():
-        datatype = np_to_triton_dtype(values.dtype)
-        request.inputs.add(name=name, datatype=datatype, shape=values.shape)
-        request.raw_input_contents.append(_raw(values))
+        tensor = input_tensor(name, values, is_flat=is_flat)
+        datatype = DataType(tensor.datatype).name
+        request.inputs.add(name=name, datatype=datatype, shape=tensor.shape)
+        request.raw_input_contents.append(tensor.data)
     request.parameters["timeout"].int64_param = microseconds(timeout_s)
     return request
 
 
-def read_response(response: Any) -> dict[str, Array | None]:
+def read_response(response: Any) -> dict[str, Values | None]:
     """Parse the outputs of an answer.
 
     Raises:
@@ -108,28 +117,27 @@ def read_response(response: Any) -> dict[str, Array | None]:
         if len(raw) != len(response.outputs):
             return _read_contents(response)
         return {
-            output.name: _array(output.datatype, tuple(output.shape), content)
+            output.name: _values(output, content)
             for output, content in zip(response.outputs, raw, strict=True)
         }
     except _DAMAGED as error:
         raise ServerError(f"not an answer of Triton: {error}") from error
 
 
-def stream_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Any:
+def stream_request(model: str, inputs: Mapping[str, Values], timeout_s: float) -> Any:
     """`infer_request` for a stream, which takes tensors of shape [N] instead of [1, N]."""
-    return infer_request(model, {name: v[0] for name, v in inputs.items()}, timeout_s)
+    return infer_request(model, inputs, timeout_s, is_flat=True)
 
 
 def read_stream_response(message: Any) -> Part:
-    """Parse a message of a stream; outputs of shape [1] become [1, 1], as from `translate`.
+    """Parse a message of a stream.
 
     Raises:
         TranslationError: the message is an error or malformed.
     """
     if message.error_message:
         raise from_status(None, message.error_message)
-    outputs = read_response(message.infer_response)
-    return {name: None if v is None else v.reshape(1, -1) for name, v in outputs.items()}
+    return read_response(message.infer_response)
 
 
 def call_error(address: Address, error: Any) -> TranslationError:
@@ -158,40 +166,25 @@ def stream_error(address: Address, error: Any) -> TranslationError:
     )
 
 
-def _raw(values: Array) -> bytes:
-    """Serializes the elements in Triton's format: each text is preceded by its length."""
-    if values.dtype != object:
-        return values.tobytes()
-    parts: list[bytes] = []
-    for text in values.reshape(-1).tolist():
-        parts += (_LENGTH.pack(len(text)), text)
-    return b"".join(parts)
+def _values(output: Any, content: bytes) -> Values:
+    """The elements of an output.
+
+    Raises:
+        ValueError: it does not have its declared type or shape.
+    """
+    values = Tensor(output.name, DataType[output.datatype], (), content).values
+    if math.prod(output.shape) != len(values):
+        raise ValueError(f"{output.name} has {len(values)} elements, not {list(output.shape)}")
+    return values
 
 
-def _array(datatype: str, shape: tuple[int, ...], content: bytes) -> Array:
-    """The inverse of `_raw`."""
-    if datatype != "BYTES":
-        return np.frombuffer(content, triton_to_np_dtype(datatype)).reshape(shape)
-    texts: list[bytes] = []
-    begin = 0
-    while begin < len(content):
-        (length,) = _LENGTH.unpack_from(content, begin)
-        begin += _LENGTH.size
-        texts.append(content[begin : begin + length])
-        if len(texts[-1]) != length:
-            raise ValueError(f"a text of {length} bytes ends after {len(texts[-1])}")
-        begin += length
-    values = np.empty(len(texts), np.object_)
-    values[:] = texts
-    return values.reshape(shape)
-
-
-def _read_contents(response: Any) -> dict[str, Array | None]:
+def _read_contents(response: Any) -> dict[str, Values | None]:
     """Parse an answer that has its outputs as lists, not as raw bytes."""
     from tritonclient.grpc import InferResult
 
     result = InferResult(response)
-    return {output.name: result.as_numpy(output.name) for output in response.outputs}
+    arrays = {output.name: result.as_numpy(output.name) for output in response.outputs}
+    return {name: None if v is None else v.reshape(-1).tolist() for name, v in arrays.items()}
 
 
 def _read(file: FilePath | None) -> bytes | None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.transports import http_wire, own_wire
 from dragoman_client.transports.event_lines import read_parts
 from dragoman_client.transports.http_connections import HttpConnections
@@ -29,14 +29,14 @@ class HttpTransport:
         self._found: AsyncTransport | None = None
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         transport, left_s = await self._transport(timeout_s)
         return await transport.infer(inputs, left_s, model)
 
     async def stream(
-        self, inputs: Mapping[str, Array], timeout_s: float
+        self, inputs: Mapping[str, Values], timeout_s: float
     ) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         transport, left_s = await self._transport(timeout_s)
@@ -78,15 +78,15 @@ class TritonTransport:
         self._connections = connections
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
         path = f"{_MODELS}/{model}/generate"
         answer = await self._connections.ask("POST", path, timeout_s, body)
         return http_wire.read_answer(self._connections.authority, *answer)
 
-    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
+    def stream(self, inputs: Mapping[str, Values], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = http_wire.generate_body(inputs, timeout_s)
         path = f"{_MODELS}/{STREAM}/generate_stream"

@@ -16,12 +16,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from dragoman_client.core.address import Address
 from dragoman_client.core.errors import ServerError, from_status
 from dragoman_client.core.request import ALWAYS, Part, microseconds
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.core.trace_context import REQUEST_ID
 
 JSON_HEADERS = {"content-type": "application/json"}
@@ -32,17 +30,17 @@ _OF_TRITON = frozenset(("id", "model_name", "model_version"))
 """Members of an answer that are not outputs."""
 
 
-def generate_body(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
+def generate_body(inputs: Mapping[str, Values], timeout_s: float) -> bytes:
     """Returns the body of a request.
 
     Args:
-        inputs: tensors by name, [1, values].
+        inputs: see `build_inputs`.
         timeout_s: the server's deadline.
 
     Returns:
         A JSON object; a tensor with one element is a single value, another tensor a list.
     """
-    values = {name: _plain(tensor.reshape(-1).tolist()) for name, tensor in inputs.items()}
+    values = {name: _plain(values) for name, values in inputs.items()}
     values["timeout"] = microseconds(timeout_s)
     if request_id := REQUEST_ID.get():
         values["id"] = request_id
@@ -74,7 +72,7 @@ def failure_reason(error: Exception) -> str:
 
 def read_answer(
     authority: str, status: int, retry_after: str | None, body: bytes
-) -> dict[str, Array | None]:
+) -> dict[str, Values | None]:
     """Parse the outputs in an answer.
 
     Args:
@@ -84,7 +82,7 @@ def read_answer(
         body: its body.
 
     Returns:
-        Object arrays [1, values] by name; strings are UTF-8 bytes.
+        Elements by name; strings are UTF-8 bytes.
 
     Raises:
         TranslationError: the server refused the request, or the answer is not Triton's.
@@ -159,15 +157,13 @@ def refusal_message(body: bytes) -> str:
         return body[:200].decode("utf-8", "replace").strip()
 
 
-def _plain(values: list[Any]) -> Any:
+def _plain(values: Values) -> Any:
     """Converts the elements of a tensor to a JSON value."""
     elements = [v.decode("utf-8") if isinstance(v, bytes) else v for v in values]
     return elements[0] if len(elements) == 1 else elements
 
 
-def column_of(value: Any) -> Array:
-    """Returns a tensor [1, values] of a JSON value or a list of them."""
+def column_of(value: Any) -> Values:
+    """Returns the elements of a tensor of a JSON value or a list of them."""
     values = value if isinstance(value, list) else [value]
-    column = np.empty((1, len(values)), np.object_)
-    column[0, :] = [v.encode("utf-8") if isinstance(v, str) else v for v in values]
-    return column
+    return [v.encode("utf-8") if isinstance(v, str) else v for v in values]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dragoman_options.table import INFO, SCORE, TRANSLATE
 
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.transports import own_wire
 from dragoman_client.transports.event_lines import read_parts
 from dragoman_client.transports.http_connections import HttpConnections
@@ -24,8 +24,8 @@ class OwnTransport:
         self._connections = connections
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `AsyncTransport`."""
         ask, authority = self._connections.ask, self._connections.authority
         if model == INFO:
@@ -35,11 +35,11 @@ class OwnTransport:
         path = own_wire.SCORE_PATH if is_score else own_wire.TRANSLATE_PATH
         answer = await ask("POST", path, timeout_s, own_wire.request_body(inputs))
         counts = inputs.get("num_return_sequences")
-        each = 1 if counts is None else int(counts.item())
+        each = int(counts[0]) if counts else 1
         name = "scores" if is_score else "translations"
         return own_wire.read_answers(authority, name, each, *answer)
 
-    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
+    def stream(self, inputs: Mapping[str, Values], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""
         body = own_wire.request_body(inputs, streamed=True)
         reader = own_wire.EventReader(self._connections.authority)

@@ -24,7 +24,7 @@ from dragoman_client.core.errors import (
     from_status,
 )
 from dragoman_client.core.request import REPEATED, Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.transports.http_wire import column_of, refusal_message
 
 INFO_PATH = "/api/v1/info"
@@ -90,16 +90,16 @@ def is_own(status: int, retry_after: str | None, body: bytes) -> bool:
     return False
 
 
-def request_body(inputs: Mapping[str, Array], streamed: bool = False) -> bytes:
+def request_body(inputs: Mapping[str, Values], streamed: bool = False) -> bytes:
     """Returns the body of a request: a JSON object.
 
     Args:
-        inputs: tensors by name, [1, values].
+        inputs: see `build_inputs`.
         streamed: whether the body has a single text instead of a list.
     """
     values: dict[str, Any] = {}
-    for name, tensor in inputs.items():
-        elements = [_plain(value) for value in tensor.reshape(-1).tolist()]
+    for name, given in inputs.items():
+        elements = [_plain(value) for value in given]
         if name in _TEXT_NAMES:
             values[_TEXT_NAMES[name]] = elements[0] if streamed else elements
         elif OPTIONS[name].kind == "terms":
@@ -146,7 +146,7 @@ def of_error(error: Mapping[str, Any], retry_after: str | None = None) -> Transl
 
 def read_answers(
     authority: str, name: str, each: int, status: int, retry_after: str | None, body: bytes
-) -> dict[str, Array | None]:
+) -> dict[str, Values | None]:
     """Parse the outputs in the member `name` of an answer, with `each` translations of a text.
 
     Where an answer has fewer, the last one is repeated, as by Triton; see `http_wire.read_answer`.
@@ -160,7 +160,7 @@ def read_answers(
 
 def read_info(
     authority: str, status: int, retry_after: str | None, body: bytes
-) -> dict[str, Array | None]:
+) -> dict[str, Values | None]:
     """Parse a gateway's information about its server, into the output of the model `info`.
 
     Raises:
@@ -221,7 +221,7 @@ def _no_answer(authority: str, error: Exception) -> ServerError:
     return ServerError(f"{authority}: not an answer of a gateway: {error!r}")
 
 
-def _outputs(answers: Iterable[dict[str, Any]], each: int = 1) -> dict[str, Array | None]:
+def _outputs(answers: Iterable[dict[str, Any]], each: int = 1) -> dict[str, Values | None]:
     """Converts answers to outputs of a model; a translation's alternatives follow it."""
     rows: list[dict[str, Any]] = []
     for answer in answers:

@@ -8,15 +8,15 @@ from typing import Protocol
 from dragoman_options.table import TRANSLATE
 
 from dragoman_client.core.request import Part
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 
 
 class Transport(Protocol):
     """A connection to the server; several threads may call every method at the same time."""
 
     def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """Send tensors and return the model's answer; None for an output that is not in it.
 
         Args:
@@ -28,7 +28,7 @@ class Transport(Protocol):
             TranslationError: the request failed.
         """
 
-    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
+    def stream(self, inputs: Mapping[str, Values], timeout_s: float) -> Generator[Part, None, None]:
         """Send the tensors of one text and return the model's answer as it grows.
 
         To stop reading early, close the iterator. Closing does not block, but a transport may
@@ -57,12 +57,12 @@ class AsyncTransport(Protocol):
     """A connection to the server; any number of tasks of one event loop may use it."""
 
     async def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         """See `Transport.infer`."""
         ...
 
-    def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
+    def stream(self, inputs: Mapping[str, Values], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `Transport.stream`."""
         ...
 

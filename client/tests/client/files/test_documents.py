@@ -151,7 +151,7 @@ def test_a_document_with_lost_output_is_not_resumed(tmp_path: Path) -> None:
 def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
     class Refusing(Loud):
         def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
-            for index, text in enumerate(inputs["text_input"][0]):
+            for index, text in enumerate(inputs["text_input"]):
                 if text == b"Bad.":
                     raise InvalidRequest(f"text {index} is bad", text_index=index)
             return super().infer(inputs, timeout_s, model)

@@ -16,7 +16,7 @@ TEXTS = ["A red car.", "Refused.", "Empty.", "Unsure of this.", "Cut."]
 
 class Refusing(FakeTransport):
     def infer(self, inputs: Any, *more: Any, **options: Any) -> Any:
-        for index, text in enumerate(inputs["text_input"][0]):
+        for index, text in enumerate(inputs["text_input"]):
             if text.startswith(b"Refused"):
                 raise InvalidRequest(f"text {index} is bad", text_index=index)
         return super().infer(inputs, *more, **options)

@@ -197,7 +197,7 @@ def test_refused_lines_are_reported_with_their_numbers(tmp_path: Path) -> None:
 
     class Refusing(Failing):
         def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
-            for index, text in enumerate(inputs["text_input"][0]):
+            for index, text in enumerate(inputs["text_input"]):
                 if text == b"bad":
                     raise InvalidRequest(f"text {index} is bad", text_index=index)
             return super().infer(inputs)
@@ -339,7 +339,7 @@ def test_a_refused_object_is_marked(tmp_path: Path) -> None:
 
     class Refusing(FakeTransport):
         def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
-            texts = inputs["text_input"][0].tolist()
+            texts = inputs["text_input"]
             if b"a" in texts:
                 index = texts.index(b"a")
                 raise InvalidRequest(f"text {index} is bad", text_index=index)

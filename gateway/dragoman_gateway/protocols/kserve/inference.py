@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 from dragoman_client import ServerInfo, Translation
 from dragoman_client.core.request import REPEATED
-from dragoman_client.core.tensors import TYPES
 from dragoman_options.frames import DataType, Tensor
 from dragoman_options.option import brief
 from dragoman_options.refusal import Refusal
@@ -56,7 +55,8 @@ _MOST_VALUES = 100_000
 """Maximum number of values of a tensor, which are read in the event loop."""
 _MOST_DIMENSIONS = 2
 _LENGTH = struct.Struct("<I")
-_NUMBERS: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in TYPES.items()}
+_NUMBERS = {"BOOL": "?", "FP32": "<f4", "INT32": "<i4", "INT64": "<i8"}
+"""NumPy's types by Triton's."""
 _IGNORED = (
     *("timeout", "priority", "sequence_id", "sequence_start", "sequence_end"),
     *("binary_data_output", "triton_enable_empty_final_response"),

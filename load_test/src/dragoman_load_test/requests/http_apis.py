@@ -151,7 +151,7 @@ def _own_lines() -> ReadLine:
 def _only(part: Part, name: str) -> Any:
     column = part[name]
     assert column is not None
-    return column[0, 0]
+    return column[0]
 
 
 def _write_libretranslate(

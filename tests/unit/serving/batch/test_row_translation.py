@@ -15,7 +15,7 @@ from dragoman_client.core.errors import (
     ServerError,
     TranslationError,
 )
-from dragoman_client.core.tensors import Array
+from dragoman_client.core.tensors import Values
 from dragoman_client.testing import FakeTransport
 from dragoman_options.table import TRANSLATE, Translation
 from dragoman_serving.batch import row_translation
@@ -33,10 +33,10 @@ class FragileTransport(FakeTransport):
         self._ends = 0
 
     def infer(
-        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
-    ) -> Mapping[str, Array | None]:
+        self, inputs: Mapping[str, Values], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Values | None]:
         ends = self._ends
-        texts = [text.decode() for text in inputs["text_input"].reshape(-1)]
+        texts = [text.decode() for text in inputs["text_input"]]
         for index, text in enumerate(texts):
             if (error := self._failing.get(text)) is not None:
                 if isinstance(error, ServerError):
