@@ -125,7 +125,7 @@ class Access:
                 await self._usage.read(name, month.name)
             used, _ = self._usage.total(name, month.name)
             status = await self._limiter.take(caller, characters, month.name, used)
-            note_limit_status(status, month.end.timestamp() - time.time())
+            note_limit_status(status, month.end_s - time.time())
             if status.refused:
                 raise refusal(status, characters, month.end)
         self._usage.add(name, month.name, characters, 1)
@@ -169,7 +169,7 @@ class Access:
         return Usage(characters, requests, limit, month.begin, month.end)
 
     def _present_month(self) -> Month:
-        if time.time() >= self._month.end.timestamp():
+        if time.time() >= self._month.end_s:
             self._month = Month.of(time.time())
         return self._month
 

@@ -47,11 +47,13 @@ class Month:
         name: name such as 2026-11.
         begin: beginning of the month.
         end: beginning of the next month.
+        end_s: the same, as Unix time.
     """
 
     name: str
     begin: datetime
     end: datetime
+    end_s: float
 
     @classmethod
     def of(cls, now_s: float) -> Month:
@@ -59,7 +61,7 @@ class Month:
         now = datetime.fromtimestamp(now_s, UTC)
         begin = datetime(now.year, now.month, 1, tzinfo=UTC)
         end = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
-        return cls(f"{begin:%Y-%m}", begin, end)
+        return cls(f"{begin:%Y-%m}", begin, end, end.timestamp())
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from dragoman_options.frames import Figure
 from prometheus_client import (
     CollectorRegistry,
     Counter,
-    Gauge,
     Histogram,
     ProcessCollector,
     generate_latest,
@@ -57,15 +56,14 @@ class Metrics:
         self._requests_of = lru_cache(256)(self._requests.labels)
         self._seconds_of = lru_cache(16)(self._seconds.labels)
         self._characters_of = lru_cache(16)(self._characters.labels)
-        self._in_flight = Gauge(
-            "dragoman_gateway_requests_in_flight",
-            "Requests that are being answered",
-            registry=self._registry,
+        self._in_flight = 0
+        self.watch(
+            "requests_in_flight", "Requests that are being answered", lambda: self._in_flight
         )
 
     def begin(self) -> float:
         """Record the beginning of a request; returns the argument for `end`."""
-        self._in_flight.inc()
+        self._in_flight += 1
         return time.perf_counter()
 
     def end(
@@ -84,7 +82,7 @@ class Metrics:
             The duration in seconds.
         """
         took_s = time.perf_counter() - began
-        self._in_flight.dec()
+        self._in_flight -= 1
         self._requests_of(protocol, endpoint or _OTHER, status).inc()
         self._seconds_of(protocol).observe(took_s)
         if characters:

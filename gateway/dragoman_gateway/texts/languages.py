@@ -39,12 +39,12 @@ class Languages:
         direct = frozenset((pair.source, pair.target) for pair in info.pairs if pair.via is None)
         return cls(info.languages, frozenset(info.directions), direct)
 
-    @property
+    @functools.cached_property
     def sources(self) -> list[str]:
         """Codes of the source languages."""
         return [code for code in self.codes if any(src == code for src, _ in self.directions)]
 
-    @property
+    @functools.cached_property
     def targets(self) -> list[str]:
         """Codes of the target languages."""
         return [code for code in self.codes if any(tgt == code for _, tgt in self.directions)]

@@ -11,6 +11,7 @@ from dragoman_client import AsyncTranslator, ServerInfo, TranslationError
 from dragoman_gateway.core.errors import client_errors
 from dragoman_gateway.core.retries import with_retries
 from dragoman_gateway.texts.cache import fingerprint
+from dragoman_gateway.texts.languages import Languages
 
 _CONFIRMED_S = 1.0
 """How long the server's information is reused. A server takes longer than this to restart, so the
@@ -29,6 +30,7 @@ class ServerStatus:
 
     Attributes:
         known: the last information; None: not received yet.
+        languages: the languages in it.
     """
 
     def __init__(self, translator: AsyncTranslator) -> None:
@@ -43,6 +45,7 @@ class ServerStatus:
         self._confirmed_s = -_CONFIRMED_S
         self._fingerprint = b""
         self.known: ServerInfo | None = None
+        self.languages = Languages(())
 
     async def is_ready(self) -> bool:
         """Whether the server can translate; answers are reused briefly, so probes cost little.
@@ -86,4 +89,5 @@ class ServerStatus:
             info = await with_retries(self._translator.info)
         if info != self.known:
             self.known, self._fingerprint = info, fingerprint(info)
+            self.languages = Languages.of(info)
         self._confirmed_s = begin_s

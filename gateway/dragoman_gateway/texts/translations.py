@@ -123,7 +123,8 @@ class Translations:
 
     async def languages(self) -> Languages:
         """Returns the server's languages."""
-        return Languages.of(await self.info())
+        await self.info()
+        return self._server.languages
 
     async def translate(
         self,
@@ -155,7 +156,7 @@ class Translations:
         """
         _check_number(texts, options)
         async with self._access.admitted(caller, sum(map(len, texts))):
-            return await self.translate_admitted(caller, texts, options, store=store)
+            return await self._all(caller, texts, options, store)
 
     async def translate_admitted(
         self,
@@ -167,9 +168,7 @@ class Translations:
     ) -> list[Translation]:
         """`translate` for a caller that was admitted before."""
         _check_number(texts, options)
-        if not texts:
-            return []
-        return await self._in_time(self._with_memory(caller, texts, options, store))
+        return await self._all(caller, texts, options, store)
 
     async def stored(
         self,
@@ -213,6 +212,13 @@ class Translations:
         if not texts:
             return ()
         return await self._memories.suggestions(caller, options["memory_id"], texts, markups)
+
+    async def _all(
+        self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
+    ) -> list[Translation]:
+        if not texts:
+            return []
+        return await self._in_time(self._with_memory(caller, texts, options, store))
 
     async def _with_memory(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
@@ -412,7 +418,7 @@ class Translations:
 
     async def _send(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         with client_errors():
-            return await with_retries(lambda: self._requests.translate(texts, **options))
+            return await with_retries(lambda: self._requests.translate_checked(texts, options))
 
     def _cache_keys(self, caller: Caller, server: bytes, options: Mapping[str, Any]) -> CacheKeys:
         owner = "" if self._shares_cache else caller.name
@@ -526,7 +532,7 @@ class Translations:
         if terms := {term: tgt for unit in units for term, tgt in unit.terms.items()}:
             of_request["glossary"] = terms
         if "prefix" in of_request:
-            of_request["prefix"] = [unit.prefix for unit in units]
+            of_request["prefix"] = tuple(unit.prefix for unit in units)
         translations = await self._ask([unit.text for unit in units], of_request)
         if keeps:
             bundles = {bundle["identity"] for bundle in info.bundles}

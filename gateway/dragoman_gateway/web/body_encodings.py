@@ -95,6 +95,9 @@ def in_utf_8(content: bytes, charset: str | None) -> bytes:
         WrongMediaType: the charset is not supported.
         InvalidInput: the body is not valid in its charset.
     """
+    begin = content[:4]
+    if charset is None and begin.isascii() and b"\0" not in begin:
+        return content
     for mark, name in _MARKS:
         if content.startswith(mark):
             charset = name
@@ -102,7 +105,7 @@ def in_utf_8(content: bytes, charset: str | None) -> bytes:
             break
     else:
         if charset is None:
-            charset = json.detect_encoding(content[:4])
+            charset = json.detect_encoding(begin)
         charset = encoding_of(charset, _ASCII_BASED | _WIDE)
     if charset in (UTF_8, "ascii"):
         return content

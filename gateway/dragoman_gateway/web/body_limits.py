@@ -116,6 +116,9 @@ class BoundedBody:
         account = self._bodies.account(caller, self._address)
         if account == self._account:
             return
+        if not (self._memory_bytes or self._file_bytes):  # before the body
+            self._account = account
+            return
         account.memory.hold(account.client, self._memory_bytes)
         try:
             account.files.hold(account.client, self._file_bytes)
@@ -128,6 +131,8 @@ class BoundedBody:
 
     def let_go(self) -> None:
         """Release the received bytes."""
-        self._account.memory.let_go(self._account.client, self._memory_bytes)
-        self._account.files.let_go(self._account.client, self._file_bytes)
+        if self._memory_bytes:
+            self._account.memory.let_go(self._account.client, self._memory_bytes)
+        if self._file_bytes:
+            self._account.files.let_go(self._account.client, self._file_bytes)
         self._memory_bytes = self._file_bytes = 0

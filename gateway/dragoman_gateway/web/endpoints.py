@@ -37,6 +37,7 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.web.body_encodings import check_not_encoded
 from dragoman_gateway.web.body_limits import BoundedBody
+from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import (
     FORM,
     FORM_BYTES,
@@ -235,14 +236,11 @@ class Dispatcher:
                 FORM_BYTES,
                 TooLarge(f"the form has more than {FORM_BYTES:,} bytes: send {JSON}, or less text"),
             )
-        key = protocol.key_of(request)
         try:
-            caller = await self._access.caller(key, protocol.name, request.address)
+            await identify(self._access, request, protocol.key_of(request), protocol.name)
         except KeyMissing as error:
             if not protocol.takes_keys_in_bodies:
                 body.bound(_KEYLESS_BYTES, error)
-        else:
-            body.charge(caller)
 
     async def _counted(
         self, request: GatewayRequest, protocol: ProtocolPackage, error: GatewayError

@@ -24,7 +24,10 @@ async def identify(
         TooManyRequests: the bodies of the caller's requests are too large together.
         Unavailable: all bodies together are too large.
     """
-    caller = request.caller = await access.caller(secret, protocol, request.address)
-    if request.bounded_body is not None:
-        request.bounded_body.charge(caller)
-    return caller.obeying(request.headers.get("cache-control", ""))
+    if request.caller is None or request.identified_by != (secret, protocol):
+        caller = await access.caller(secret, protocol, request.address)
+        if request.bounded_body is not None:
+            request.bounded_body.charge(caller)
+        request.caller, request.identified_by = caller, (secret, protocol)
+    cache_control = request.header(b"cache-control")
+    return request.caller.obeying(cache_control) if cache_control else request.caller

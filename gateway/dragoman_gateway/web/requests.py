@@ -7,7 +7,6 @@ import re
 from binascii import a2b_qp
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from functools import cached_property
 from typing import Any, BinaryIO, TypeVar, cast
 
 import msgspec
@@ -51,22 +50,31 @@ class GatewayRequest(Request):
     """A request with its body.
 
     Attributes:
+        media_type: content type without its parameters, in lower case.
         content: the body; empty if the endpoint reads it itself.
         caller: the sender; None: not identified yet.
+        identified_by: the key and the protocol by which it was identified.
         bounded_body: counts the body as it arrives; None: the request has no body.
         begin_upload: begins to receive a file of a form.
     """
 
     content: bytes = b""
     caller: Caller | None = None
+    identified_by: tuple[str | None, str] | None = None
     bounded_body: BoundedBody | None = None
     begin_upload: Callable[[], JobUpload]
     _uploads: Sequence[JobUpload] = ()
 
-    @cached_property
-    def media_type(self) -> str:
-        """Content type without its parameters, in lower case."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+    def __init__(self, scope: Scope, *more: Any) -> None:
+        """See Starlette, in whose headers a look-up compares the names one by one."""
+        super().__init__(scope, *more)
+        self._by_name: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        kind = self.header(b"content-type")
+        self.media_type = kind.partition(";")[0].strip().lower()
+
+    def header(self, name: bytes) -> str:
+        """Returns the first header with a name in lower case; empty: none."""
+        return str(self._by_name.get(name, b""), "latin-1")
 
     @property
     def address(self) -> str:
@@ -82,18 +90,19 @@ class GatewayRequest(Request):
     @property
     def has_body(self) -> bool:
         """Whether the request has a body."""
-        return self.headers.get("content-length", "0") != "0" or "transfer-encoding" in self.headers
+        headers = self._by_name
+        return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
     @property
     def bearer(self) -> str | None:
         """The token of the header `Authorization: Bearer`, or None."""
-        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        scheme, _, token = self.header(b"authorization").partition(" ")
         return token.strip() or None if scheme.lower() == "bearer" else None
 
     @property
     def charset(self) -> str | None:
         """The charset of the content type."""
-        written = self.headers.get("content-type", "")
+        written = self.header(b"content-type")
         if ";" not in written:
             return None
         _, parameters = parse_options_header(written)
@@ -103,6 +112,8 @@ class GatewayRequest(Request):
     @property
     def content_encoding(self) -> str:
         """The header `Content-Encoding`, in lower case; empty: none."""
+        if b"content-encoding" not in self._by_name:
+            return ""
         return ",".join(self.headers.getlist("content-encoding")).strip().lower()
 
     async def receive_content(self) -> None:
@@ -111,13 +122,20 @@ class GatewayRequest(Request):
         Raises:
             GatewayError: it is too large or late, or its encoding or charset is not supported.
         """
-        content = await self.body()
+        parts, is_whole = [], False
+        while not is_whole:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            parts.append(message.get("body", b""))
+            is_whole = not message.get("more_body", False)
+        content = self._body = b"".join(parts)
         if not content:
             return
-        if self.content_encoding and self.bounded_body is not None:
+        if (encoding := self.content_encoding) and self.bounded_body is not None:
             # In a thread: a small body may become large.
             content = await asyncio.to_thread(
-                decompressed, content, self.content_encoding, self.bounded_body.hold_decompressed
+                decompressed, content, encoding, self.bounded_body.hold_decompressed
             )
         if self.media_type not in (FORM, MULTIPART):
             content = in_utf_8(content, self.charset)

@@ -281,7 +281,7 @@ def _key_of_request(request: GatewayRequest) -> str | None:
 
 def _key_of_header(request: GatewayRequest) -> str | None:
     """Returns the key in DeepL's header, or in a bearer token."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    scheme, _, key = request.header(b"authorization").partition(" ")
     return _bare(key.strip()) if scheme.lower() == _SCHEME else request.bearer
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from dragoman_client import PairScore, Translation
-from dragoman_options.output import Output
+from dragoman_options.output import Codec
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import OUTPUTS, Assessed
 from msgspec import UNSET
@@ -53,22 +53,24 @@ def scored_answer(score: PairScore) -> ScoredAnswer:
 
 def _fields(assessed: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
     """Returns the fields of a struct for the outputs that a translation or a score has."""
-    fields = {}
-    for output, is_required in _outputs_of(shape):
-        value = getattr(assessed, output.field)
+    values, fields = vars(assessed), {}
+    for name, codec, is_required in _outputs_of(shape):
+        value = values[name]
         if value is None and is_required:
-            value = output.codec.empty  # servers of version 0.1 send no `delta`
-        if value not in (None, ()) or is_required:
-            fields[output.field] = output.codec.as_json(value)
+            value = codec.empty  # servers of version 0.1 send no `delta`
+        if is_required or (value is not None and value != ()):
+            fields[name] = codec.as_json(value)
     return fields
 
 
 @functools.cache
-def _outputs_of(shape: type[msgspec.Struct]) -> list[tuple[Output, bool]]:
-    """Returns the outputs in a struct, and whether it requires them."""
+def _outputs_of(shape: type[msgspec.Struct]) -> list[tuple[str, Codec, bool]]:
+    """Returns the fields and codecs of the outputs in a struct, and whether it requires them."""
     required = {field.name: field.required for field in msgspec.structs.fields(shape)}
     return [
-        (output, required[output.field]) for output in OUTPUTS.values() if output.field in required
+        (output.field, output.codec, required[output.field])
+        for output in OUTPUTS.values()
+        if output.field in required
     ]
 
 

@@ -118,11 +118,15 @@ def read_object(
     """Split an object into the endpoint's fields and the options; see `read_body`."""
     own = _names(shape)
     options = _NONE if model is None else _OPTIONS  # `check` refuses those of other models
-    for name in given:
-        if name not in own and name not in options:
+    fields, chosen = {}, {}
+    for name, value in given.items():
+        if name in own:
+            if value is not None:
+                fields[name] = value
+        elif name in options:
+            chosen[name] = value
+        else:
             raise InvalidInput(_unknown(name, own | options, model), "unknown_option")
-    fields = {name: value for name, value in given.items() if name in own and value is not None}
-    chosen = {name: value for name, value in given.items() if name in options}
     return Body(
         as_shape(fields, shape), {} if model is None else checked_options(chosen, model, limits)
     )

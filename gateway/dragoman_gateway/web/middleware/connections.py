@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from httptools import HttpParserInvalidMethodError
@@ -239,7 +240,8 @@ class BoundedConnection(HttpToolsProtocol):
     def _line_bytes(self) -> int:
         """Returns the size of the parsed head, including the empty line at its end."""
         first = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
-        return first + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+        between = len(": \r\n") * len(self.headers)
+        return first + between + sum(map(len, chain.from_iterable(self.headers)))
 
     def _refuse_long_head(self) -> None:
         self._refuse(HeadTooLarge(f"the head of the request has more than {HEAD_BYTES:,} bytes"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +11,8 @@ from dragoman_gateway.shared.metrics import Metrics, status_class
 from dragoman_gateway.web.middleware.access_log import AccessLog
 
 _OPERATIONS = "operations"
+_STARTS = ("http.response.start", "websocket.http.response.start")
+"""ASGI's messages with the status of an answer."""
 
 
 class Observed:
@@ -33,41 +34,55 @@ class Observed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        scope["observing"] = lambda: self._observing(scope)
-        with ExitStack() as answering:
-            record = answering.enter_context(self._observing(scope))
+        observing = scope["observing"] = partial(_Observation, self._metrics, self._log, scope)
+        with (observation := observing()) as record:
 
             async def observe(message: Message) -> None:
-                if message["type"].endswith("http.response.start"):
+                kind = message["type"]
+                if kind in _STARTS:
                     record.status = message["status"]
                 await send(message)
-                if message["type"] == "websocket.accept":
+                if kind == "websocket.accept":
                     record.status = 101
-                    answering.close()
+                    observation.end()
 
             await self._application(scope, receive, observe)
 
-    @contextmanager
-    def _observing(self, scope: Scope) -> Iterator[RequestRecord]:
-        """Yields the record of a request, which is counted and logged at the end."""
-        record = begin_record()
-        began = self._metrics.begin()
-        try:
-            yield record
-        finally:
-            protocol, endpoint = scope.get("protocol", "none"), scope.get("endpoint_name")
-            took_s = self._metrics.end(
-                began, protocol, endpoint, status_class(record.status), record.characters
+
+class _Observation:
+    """A context with the record of a request, which is counted and logged at the end."""
+
+    def __init__(self, metrics: Metrics, log: AccessLog | None, scope: Scope) -> None:
+        self._metrics, self._log, self._scope = metrics, log, scope
+        self._is_over = False
+
+    def __enter__(self) -> RequestRecord:
+        self._began = self._metrics.begin()
+        self._record = begin_record()
+        return self._record
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Count and log the request, if this has not been done."""
+        if self._is_over:
+            return
+        self._is_over = True
+        record, scope = self._record, self._scope
+        protocol, endpoint = scope.get("protocol", "none"), scope.get("endpoint_name")
+        took_s = self._metrics.end(
+            self._began, protocol, endpoint, status_class(record.status), record.characters
+        )
+        if self._log is not None and protocol != _OPERATIONS:
+            self._log.write(
+                request_id=scope.get("request_id"),
+                trace_id=record.trace_id,
+                protocol=protocol,
+                method=scope["method"],
+                endpoint=endpoint,
+                status=record.status,
+                took_s=took_s,
+                characters=record.characters,
+                key_id=record.key_id,
             )
-            if self._log is not None and protocol != _OPERATIONS:
-                self._log.write(
-                    request_id=scope.get("request_id"),
-                    trace_id=record.trace_id,
-                    protocol=protocol,
-                    method=scope["method"],
-                    endpoint=endpoint,
-                    status=record.status,
-                    took_s=took_s,
-                    characters=record.characters,
-                    key_id=record.key_id,
-                )

@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,9 @@ class Gates(ModelServer):
         self.gates: defaultdict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self.errors: dict[int, Exception] = {}
 
-    async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+    async def translate_checked(
+        self, texts: Sequence[str], options: Mapping[str, Any]
+    ) -> list[Translation]:
         if numbers := re.findall("portion ([0-9]+)", texts[0]):
             number = int(numbers[0])
             self.arrived.append(number)
@@ -50,7 +52,7 @@ class Gates(ModelServer):
                 raise
             if (error := self.errors.pop(number, None)) is not None:
                 raise error
-        return await super().translate(texts, **options)
+        return await super().translate_checked(texts, options)
 
     def open(self, *numbers: int) -> None:
         for number in numbers:

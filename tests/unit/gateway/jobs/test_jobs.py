@@ -107,7 +107,7 @@ async def opened(
 
 
 async def wanted(text: str) -> str:
-    (translation,) = await ModelServer().translate([text], **TO_GERMAN)
+    (translation,) = await ModelServer().translate_checked([text], TO_GERMAN)
     return translation.text
 
 

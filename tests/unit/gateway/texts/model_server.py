@@ -81,9 +81,12 @@ class ModelServer:
             pairs=tuple(LanguagePair(*pair, ()) for pair in DIRECTIONS),
         )
 
-    async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+    async def translate_checked(
+        self, texts: Sequence[str], options: Mapping[str, Any]
+    ) -> list[Translation]:
         self.asked.append(list(texts))
         checked = check(options)
+        assert checked == options
         self.options.append(checked)
         try:
             await self.let_go.wait()

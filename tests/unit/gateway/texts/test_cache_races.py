@@ -41,14 +41,16 @@ class SteeredServer(ModelServer):
         self.open: list[asyncio.Future[None]] = []
         self.bundles = [self.bundle]
 
-    async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+    async def translate_checked(
+        self, texts: Sequence[str], options: Mapping[str, Any]
+    ) -> list[Translation]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.open.append(future)
         try:
             await future
         finally:
             self.open.remove(future)
-        return await super().translate(texts, **options)
+        return await super().translate_checked(texts, options)
 
     def swap(self, number: int) -> None:
         """Switch to another model, or to an earlier one."""
@@ -135,7 +137,7 @@ class Race:
             assert translation.bundle in self.server.bundles[request.first_bundle :]
             alone = ModelServer()
             alone.bundle = translation.bundle
-            assert [translation] == await alone.translate([text], **request.options)
+            assert [translation] == await alone.translate_checked([text], request.options)
 
     def check_cache(self) -> None:
         """Its counts match its content, which is within its limit."""

@@ -34,7 +34,7 @@ TEXTS = st.lists(PARTS, max_size=12).map("".join)
 
 def translated(texts: list[str], language: str) -> list[Translation]:
     async def run() -> list[Translation]:
-        return await ModelServer().translate(texts, source_language=language)
+        return await ModelServer().translate_checked(texts, {"source_language": language})
 
     return asyncio.run(run())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,7 +58,7 @@ async def test_the_answer_equals_the_servers(texts: list[str], options: dict[str
     given = {"source_language": "en", "target_language": "de", **options}
     if "DE" in given["source_language"]:
         given["target_language"] = "en"
-    expected = await ModelServer().translate(texts, **given)
+    expected = await ModelServer().translate_checked(texts, check(given))
     await of.translate_admitted(ANONYMOUS, texts[:1], given)
     for _ in range(2):
         assert await of.translate_admitted(ANONYMOUS, texts, given) == expected
@@ -188,9 +188,11 @@ async def test_no_stale_answer_is_given_after_a_model_swap(
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_an_answer_through_a_pivot_is_cached_if_both_models_are_known(replaced: bool) -> None:
     class Pivoted(ModelServer):
-        async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+        async def translate_checked(
+            self, texts: Sequence[str], options: Mapping[str, Any]
+        ) -> list[Translation]:
             other = "c" * 64 if replaced else self.bundle
-            translations = await super().translate(texts, **options)
+            translations = await super().translate_checked(texts, options)
             return [
                 replace(translation, bundle=f"{self.bundle},{other}", via="en")
                 for translation in translations
