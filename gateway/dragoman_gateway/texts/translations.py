@@ -156,7 +156,7 @@ class Translations:
         """
         _check_number(texts, options)
         async with self._access.admitted(caller, sum(map(len, texts))):
-            return await self._all(caller, texts, options, store)
+            return await self._translate_in_time(caller, texts, options, store)
 
     async def translate_admitted(
         self,
@@ -168,7 +168,7 @@ class Translations:
     ) -> list[Translation]:
         """`translate` for a caller that was admitted before."""
         _check_number(texts, options)
-        return await self._all(caller, texts, options, store)
+        return await self._translate_in_time(caller, texts, options, store)
 
     async def stored(
         self,
@@ -213,7 +213,7 @@ class Translations:
             return ()
         return await self._memories.suggestions(caller, options["memory_id"], texts, markups)
 
-    async def _all(
+    async def _translate_in_time(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
     ) -> list[Translation]:
         if not texts:

@@ -12,6 +12,8 @@ async def identify(
 ) -> Caller:
     """Identify the sender of a request, and whether the cache may be used.
 
+    A request whose key was checked before its body is not checked again after it.
+
     Args:
         access: access control with the keys.
         request: the request.
