@@ -211,10 +211,8 @@ class RequestParser:
         if before.texts and body.startswith(self._alike, _TWO_U64.size):
             reading.bytes(len(self._alike))
             text = before.texts[0]
-            texts = (
-                Tensor(text.name, text.datatype, text.shape, reading.bytes(reading.number(_U64))),
-            )
-            return Request(number, timeout_us, before.options, texts, before.trace, before.id)
+            text = text._replace(data=reading.bytes(reading.number(_U64)))
+            return Request(number, timeout_us, before.options, (text,), before.trace, before.id)
         request_id, trace = reading.text(), reading.text()
         options = reading.bytes(reading.number(_U32))
         texts = reading.tensors()

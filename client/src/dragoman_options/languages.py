@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from dragoman_options.language_codes import current_code, is_language
 
+MARK_BEGIN = ">>"
+"""What a text with a target language begins with."""
 _DEFAULT_SCRIPTS = {"zh": "hans", "sr": "cyrl"}
 """The script of a language that is usually written in one of two, if a code does not state it."""
 _SCRIPTS_OF_REGIONS = {
@@ -16,7 +18,7 @@ _SCRIPTS_OF_REGIONS = {
     for script, regions in {"hans": "cn sg", "hant": "hk mo tw"}.items()
     for region in regions.split()
 }
-_MARK = re.compile(r">>([\w-]{2,40})<<[ \t]*")
+_MARK = re.compile(rf"{MARK_BEGIN}([\w-]{{2,40}})<<[ \t]*")
 _REGION = re.compile(r"[a-z]{2}|\d{3}")
 _SCRIPT = re.compile(r"[a-z]{4}")
 _VARIANTS = {"pob": "pt-br"}
@@ -59,8 +61,6 @@ class TargetMark(NamedTuple):
     code: str
     language: str | None
     rest: str
-    BEGIN = ">>"
-    """What a text with a mark begins with."""
 
     @classmethod
     def of(cls, text: str, targets: Sequence[str]) -> TargetMark | None:
@@ -73,7 +73,7 @@ class TargetMark(NamedTuple):
         Returns:
             The mark, or None if the text has none, or one that names no language.
         """
-        match = _MARK.match(text) if text.startswith(cls.BEGIN) else None
+        match = _MARK.match(text) if text.startswith(MARK_BEGIN) else None
         if match is None:
             return None
         language = fold_language(match[1], targets)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman_options.languages import TargetMark
+from dragoman_options.languages import MARK_BEGIN, TargetMark
 from dragoman_options.markup import Markup, Span
 
 from dragoman.kernel.errors import InvalidRequest
@@ -108,7 +108,7 @@ class SourceTexts:
         """
         source, target = plan.languages
         of_part = [texts[index] for index in part]
-        if not any(text.startswith(TargetMark.BEGIN) for text in of_part):
+        if not any(text.startswith(MARK_BEGIN) for text in of_part):
             directions = self._directions.of_texts(of_part, source, target, part.start)
             return [
                 self._source_text(index, text, direction, plan)

@@ -23,6 +23,7 @@ from dragoman_options.frames import (
     Hello,
     Kind,
     RequestOptions,
+    RequestParser,
     Tensor,
     join_paths,
     pack_figures,
@@ -99,7 +100,7 @@ class Engine:
         return body
 
     def take(self) -> Frame:
-        return Frame.unpack(self.receive(Kind.REQUEST))
+        return RequestParser().parse(self.receive(Kind.REQUEST))
 
     def answer(self, request: Frame) -> None:
         self.send(Answer(request.number, ()).pack())
