@@ -1,7 +1,7 @@
-"""Writes the list of words of a language that translations replace, from parallel texts.
+"""Writes the list of words of a language that models know or replace, from parallel texts.
 
-A word is in it if in at least a tenth of its sentences the other side lacks it. So the list has
-`Munich` and `Monday`, but not `Reuters`: see `dragoman_serving.fidelity.names`.
+A word is in it if in at least a tenth of its sentences the other side lacks it, such as `Munich`
+and `Monday`, or if it is frequent, such as `Berlin`: see `dragoman_serving.fidelity.names`.
 
 Example: python -m lab.fidelity.known_words --language en --prefix CORPORA/tatoeba-en-de/train
 """
@@ -22,6 +22,8 @@ from lab.measurement import Results, option, positive, program
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _LEAST_SHARE = 0.1
+_LEAST_COUNT = 50
+"""A word that so many sentences have is one that models know."""
 
 
 @program(
@@ -40,7 +42,11 @@ def main(arguments: argparse.Namespace) -> Results:
             own, its = ({*_WORD.findall(plain(text))} for text in pair)
             in_all.update(own)
             replaced.update(own - its)
-    words = sorted(word for word, count in replaced.items() if count >= _LEAST_SHARE * in_all[word])
+    words = sorted(
+        word
+        for word, count in in_all.items()
+        if count >= _LEAST_COUNT or replaced[word] >= max(1, _LEAST_SHARE * count)
+    )
     path = LISTS / f"{language}.words"
     path.write_bytes(WordList.of(words).bits)
     return {"words": len(words), "bytes": path.stat().st_size}

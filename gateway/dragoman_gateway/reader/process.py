@@ -54,6 +54,8 @@ _CHARACTERS_OF_PAIR = 100
 _FILES = 16
 _NICENESS = 5
 """On a busy machine the gateway itself, and the engine, come first."""
+NO_MEMORY_CODE = 12
+"""Exit code if memory runs out where no reply can be written any more."""
 _DEATH_SIGNAL_OPTION = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -201,4 +203,7 @@ def _confine(parent: int) -> None:
 
 if __name__ == "__main__":
     _confine(int(sys.argv[1]))
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    try:
+        serve(sys.stdin.buffer, sys.stdout.buffer)
+    except MemoryError:
+        os._exit(NO_MEMORY_CODE)

@@ -66,6 +66,7 @@ _BYTES_PER_S = 256 << 10
 """A reader has a second more for each part of this size."""
 _WALL_FACTOR = 10
 """How much longer than its processor time a part of a document may take on a busy machine."""
+_NO_MEMORY = "reading this needs too much memory: send it in parts"
 _MOST_REPLY_BYTES = 64 << 20
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV")
 """Environment variables of a reader, with Python's own: others may be secrets."""
@@ -344,7 +345,7 @@ class _Process:
             head = await self._replies.readexactly(REPLY_HEAD.size)
             size, status = REPLY_HEAD.unpack(head)
             if size > _MOST_REPLY_BYTES or status == Status.NO_MEMORY:
-                raise TooLarge("reading this needs too much memory: send it in parts")
+                raise TooLarge(_NO_MEMORY)
             reply = await self._replies.readexactly(size)
         except (EOFError, ConnectionError):
             raise await self._why_it_ended(limit_s) from None
@@ -364,6 +365,8 @@ class _Process:
 
     async def _why_it_ended(self, limit_s: float) -> GatewayError:
         code = await asyncio.to_thread(self._process.wait)
+        if code == process.NO_MEMORY_CODE:
+            return TooLarge(_NO_MEMORY)
         if code == -signal.SIGXCPU:
             return TooLarge(
                 f"reading this needs more than {limit_s:.0f} s of processor time: send it in parts"

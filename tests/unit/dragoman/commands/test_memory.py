@@ -228,7 +228,7 @@ def test_a_refused_text_beside_stored_ones_is_named(
     infer = transport.infer
 
     def refuse(inputs: Any, *_: Any, **__: Any) -> Any:
-        for index, text in enumerate(inputs["text_input"][0]):
+        for index, text in enumerate(inputs["text_input"]):
             if text.startswith(b"bad"):
                 raise InvalidRequest(f"text {index} is bad", text_index=index)
         return infer(inputs)

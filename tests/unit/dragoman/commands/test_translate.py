@@ -212,7 +212,7 @@ def test_a_refused_line_does_not_stop_the_others(
     infer = transport.infer
 
     def refuse(inputs: Any, *_: Any, **__: Any) -> Any:
-        for index, text in enumerate(inputs["text_input"][0]):
+        for index, text in enumerate(inputs["text_input"]):
             if text.startswith(b"bad"):
                 raise InvalidRequest(f"text {index} is bad", text_index=index)
         return infer(inputs)
