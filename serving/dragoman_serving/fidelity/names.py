@@ -1,8 +1,9 @@
 """Recognizes names that no word list of their language has, such as `Kuno` or `Brandvold`.
 
 A weak model often writes another word for a rare name, or omits it. A list has the words that
-translations replace, also names such as `Munich`; it is a Bloom filter made from parallel text. So
-a word in capitals that it lacks is most likely a name that translations repeat.
+translations replace, also names such as `Munich`, and the frequent ones, such as `Berlin`; it is a
+Bloom filter made from parallel text. So a word with a capital that it lacks is most likely a name
+that translations repeat.
 
 Source: Bloom 1970, https://doi.org/10.1145/362686.362692
 """
