@@ -11,7 +11,8 @@ import pytest
 from tests.integration.wheels.conftest import Installed, installing
 from tests.toy import reverse_pairs, write_pairs
 
-pytestmark = pytest.mark.thorough
+# An environment with torch is installed and removed, which is slow beside other tests.
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 SETTINGS = (
     "vocabulary.size=320",
