@@ -3,7 +3,7 @@
 A word is in it if in at least a tenth of its sentences the other side lacks it, such as `Munich`
 and `Monday`, or if it is frequent, such as `Berlin`: see `dragoman_serving.fidelity.names`.
 
-Example: python -m lab.fidelity.known_words --language en --prefix CORPORA/tatoeba-en-de/train
+Example: python -m lab.fidelity.known_words --language en --limit 150000 --prefix TEXTS/*/train
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def main(arguments: argparse.Namespace) -> Results:
     language, in_all, replaced = arguments.language, Counter[str](), Counter[str]()
     for prefix in arguments.prefix:
         named = prefix.parent.name.split("-")
-        other = next(code for code in arguments.others if code != language and code in named)
-        for pair in islice(iterate_pairs(prefix, (language, other)), arguments.limit):
+        others = [code for code in arguments.others if code != language and code in named]
+        if not others:
+            raise SystemExit(f"{prefix}: its folder names no other language")
+        for pair in islice(iterate_pairs(prefix, (language, others[0])), arguments.limit):
             own, its = ({*_WORD.findall(plain(text))} for text in pair)
             in_all.update(own)
             replaced.update(own - its)

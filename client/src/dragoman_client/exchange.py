@@ -157,6 +157,7 @@ class Exchange:
             options: options by name, as `dragoman_options.table.check` returns them.
             first_index: index of the first text among all texts of the caller, for messages.
         """
+        self._check_open()
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
         return await self._request(

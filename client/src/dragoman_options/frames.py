@@ -195,34 +195,35 @@ class Request:
     id: str = ""
 
 
+_MOST_ALIKE_BYTES = 4096
+"""Larger options are not kept for the next request of a connection."""
+
+
 class RequestParser:
-    """Parses the requests of a connection, which often differ only in number, time and text."""
+    """Parses the requests of a connection, which often have the same options and one text."""
 
     def __init__(self) -> None:
         """Start without a request."""
         self._alike = b""
-        """What was between the timeout and the bytes of the only text, in the request before."""
-        self._before = Request(0, 0, b"", ())
+        """What was between the trace and the bytes of the only text, in the request before."""
+        self._options, self._texts = b"", tuple[Tensor, ...]()
 
     def parse(self, body: bytes) -> Request:
         """Parses a frame without its head."""
-        reading, before = Reading(body), self._before
+        reading = Reading(body)
         number, timeout_us = reading.numbers(_TWO_U64)
-        if before.texts and body.startswith(self._alike, _TWO_U64.size):
-            reading.bytes(len(self._alike))
-            text = before.texts[0]
-            text = text._replace(data=reading.bytes(reading.number(_U64)))
-            return Request(number, timeout_us, before.options, (text,), before.trace, before.id)
         request_id, trace = reading.text(), reading.text()
+        begin = reading.position
+        if self._texts and body.startswith(self._alike, begin):
+            reading.bytes(len(self._alike))
+            text = self._texts[0]._replace(data=reading.bytes(reading.number(_U64)))
+            return Request(number, timeout_us, self._options, (text,), trace, request_id)
         options = reading.bytes(reading.number(_U32))
         texts = reading.tensors()
-        request = Request(number, timeout_us, options, texts, trace, request_id)
-        if len(texts) == 1:
-            end = reading.position - len(texts[0].data) - _U64.size
-            self._alike = body[_TWO_U64.size : end]
-            text = texts[0]._replace(data=b"")  # a long text is not kept
-            self._before = Request(0, 0, options, (text,), trace, request_id)
-        return request
+        if len(texts) == 1 and len(options) <= _MOST_ALIKE_BYTES:
+            self._alike = body[begin : reading.position - len(texts[0].data) - _U64.size]
+            self._options, self._texts = options, (texts[0]._replace(data=b""),)
+        return Request(number, timeout_us, options, texts, trace, request_id)
 
 
 class Answer(NamedTuple):

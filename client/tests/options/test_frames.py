@@ -115,7 +115,9 @@ def test_a_parser_reads_requests_like_and_unlike_the_one_before(
     request.texts = request.texts[:1] or (Tensor("text_input", DataType.BYTES, (1,), b""),)
     (text,) = request.texts
     requests = [request] + [
-        dataclasses.replace(request, number=number, texts=(text._replace(data=data),))
+        dataclasses.replace(
+            request, number=number, texts=(text._replace(data=data),), id=f"{number}"
+        )
         for number, data in alike
     ]
     requests = [*requests, other, *requests]

@@ -135,7 +135,7 @@ SETTINGS = (
     Setting(
         "engines",
         "number of engine processes, which share the workers and --memory; more use many cores "
-        "better (default: one for every 4 cores, at least one)",
+        "better (default: one for every 2 cores, at least one)",
         int,
     ),
     _of_engine("precision", "int8 or fp32 on a CPU, fp16, bf16 or fp32 on a GPU"),

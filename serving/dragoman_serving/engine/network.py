@@ -50,13 +50,13 @@ class Decoding(Protocol):
     def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
         """Encode sentences and add them; `alone` as for `step`."""
 
-    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
+    def step(self, alone: bool, pending: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
         """Run a decoding step for every sentence.
 
         Args:
             alone: whether nothing else is in flight, so that all cores may be used.
-            waiting: number of sentences that wait to join, which changes meanwhile. If given, a few
-                more steps may follow while it is 0 and no sentence is finished.
+            pending: whether waiting sentences may join, 0 or 1, which changes meanwhile. If given,
+                a few more steps may follow while it is 0 and no sentence is finished.
 
         Returns:
             The number of steps, and slots of the finished sentences, in ascending order.

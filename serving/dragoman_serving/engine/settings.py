@@ -65,7 +65,8 @@ class Tuning:
     """`BatchLimits.single_rows` of a small model, 0 and 8: 4 requests at a time 874 and 1,043
     sentences/s served, 8 requests the same for 0.88 of the processor time [R]."""
     join_wait_steps: int = 6
-    """Steps for which few sentences wait for others: 0, 4, 8: 749, 860, 864 sentences/s [P]."""
+    """Steps, and at most a call more, for which few sentences wait for others: 0, 4, 8: 749, 860,
+    864 sentences/s [P]."""
     join_few_divisor: int = 4
     """Few: less than the rows in flight divided by this; measured together with the last [P]."""
     encoder_tokens: int = 2048

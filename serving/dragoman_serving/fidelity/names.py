@@ -25,7 +25,7 @@ LISTS: Final = Path(__file__).parent / "word_lists"
 """Folder with a file for each language that has a list."""
 _BITS_OF_WORD, _HASHES = 10, 7
 """One of 120 other words is in a list by mistake."""
-_NAME = re.compile(r"(?<![\w@#&./~\\-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{2,}(?![\w@/(:~\\-]|[.]\w)")
+_NAME = re.compile(r"(?<![\w@#&./~\\-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{2,39}(?![\w@/(:~\\-]|[.]\w)")
 _LONG = 6
 """Least length of a word whose forms are in a list if the word without its ending is."""
 _PREFIX = re.compile("(?:auto|de|dis|in|inter|multi|non|over|pre|re|sub|super|un|under)(?=.{4})")

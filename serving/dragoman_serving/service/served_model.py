@@ -48,15 +48,17 @@ class InFlight:
         Args:
             number: number of the request.
             future: its future.
-            answer: called when that is done; raises nothing.
+            answer: called when that is done.
         """
         self._futures[number] = future
 
         def end(done: Future[_Result]) -> None:
-            if answer is not None:
-                answer(done)
-            # After the answer is sent: a server that stops waits for the requests in flight.
-            self._futures.pop(number, None)
+            try:
+                if answer is not None:
+                    answer(done)
+            finally:
+                # After the answer is sent: a server that stops waits for the requests in flight.
+                self._futures.pop(number, None)
 
         future.add_done_callback(end)
 

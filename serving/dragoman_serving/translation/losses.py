@@ -89,7 +89,7 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
     remaining, written = Counter[str](), plain(written)
     for literal in usual:
         text = plain(line[literal.begin : literal.end])
-        text = text.removesuffix("s") if text.isalpha() else text
+        text = text.removesuffix("s") if text.replace(" ", "").isalpha() else text
         remaining[text] += 1
         if written.count(text) < remaining[text]:
             lost.append(literal)
@@ -99,7 +99,8 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
 def _may_vary(literal: Literal, line: str) -> bool:
     """Whether a literal is a name, which a language may write without accents or in capitals."""
     text = line[literal.begin : literal.end]
-    return literal.is_usual and (not text.isascii() or text.replace(" ", "").isalpha())
+    is_words = text.istitle() and text.replace(" ", "").isalpha()
+    return literal.is_usual and (is_words or not text.isascii())
 
 
 def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:

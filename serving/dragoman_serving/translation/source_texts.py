@@ -410,8 +410,8 @@ class _Reader:
             tags: whether its tags are literals too.
         """
         key = text, tags
-        is_usual = not (keep or terms)
-        if is_usual and (literals := self._literals.get(key)) is not None:
+        can_keep = not (keep or terms)
+        if can_keep and (literals := self._literals.get(key)) is not None:
             return literals
         further = [Literal(*span) for span in keep]
         known = {literal.span for literal in known_literals(text)} if terms else ()
@@ -434,7 +434,7 @@ class _Reader:
             for literal in self._texts.literals.of(text, self._language, known_forms, further)
             if not (literal.is_usual and any(literal.meets(*term[:2]) for term in terms))
         ]
-        if is_usual:
+        if can_keep:
             self._literals[key] = literals
         return literals
 

@@ -168,7 +168,7 @@ class NativeDecoding:
         )
 
     def step(
-        self, alone: bool = False, waiting: ctypes.c_int64 | None = None
+        self, alone: bool = False, pending: ctypes.c_int64 | None = None
     ) -> tuple[int, Sequence[int]]:
         """See `Decoding`."""
         if self._cache.fit(self._longest + 1):
@@ -181,7 +181,7 @@ class NativeDecoding:
             self._scratch.memory(rows),
             self._scratch.scores(rows),
             self._helpers if alone else 0,
-            waiting,
+            pending,
             min(MOST_STEPS, self._cache.capacity - self._longest),
         )
         self._longest += self._rows.steps

@@ -73,12 +73,12 @@ static int64_t decode_once(const Model *model, const Rows *rows, const Searches 
     return done;
 }
 
-/* Add a token to every sentence, and more, up to `most`, while no sentence is complete and `waiting`
- * is 0, the number of sentences that wait to join, which changes meanwhile; NULL: only one. Writes
- * how many were added to `rows->steps`, and completed sentences to `searches->done`; returns their
- * number. `helpers` may be NULL; the results do not depend on them. */
+/* Add a token to every sentence, and more, up to `most`, while no sentence is complete and
+ * `pending` is 0, which becomes 1 when waiting sentences may join; NULL: only one. Writes how many
+ * were added to `rows->steps`, and completed sentences to `searches->done`; returns their number.
+ * `helpers` may be NULL; the results do not depend on them. */
 int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches, char *memory,
-                        float *scores, Helpers *helpers, const int64_t *waiting, int64_t most)
+                        float *scores, Helpers *helpers, const int64_t *pending, int64_t most)
 {
     assert(most > 0);
     assert(rows->sentences * rows->width == searches->slots * searches->width);
@@ -89,7 +89,7 @@ int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches
         COUNTED(rows->ticks, STEP,
                 done = decode_once(model, rows, searches, memory, scores, taken));
         rows->steps++;
-    } while (!done && waiting && !__atomic_load_n(waiting, __ATOMIC_RELAXED) && rows->steps < most);
+    } while (!done && pending && !__atomic_load_n(pending, __ATOMIC_RELAXED) && rows->steps < most);
     return_helpers(taken);
     return done;
 }

@@ -191,18 +191,18 @@ def test_helping_threads_change_nothing(bundle: Path, width: int) -> None:
 
 def test_several_steps_end_when_a_sentence_is_finished_or_another_one_waits(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
-    network, waiting = NativeNetwork(bundle, manifest), ctypes.c_int64()
+    network, pending = NativeNetwork(bundle, manifest), ctypes.c_int64()
     limit = 2 * MOST_STEPS + 3
     batch = sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=limit)
     decoding, begun = begin(network), begin(network)
     decoding.join(batch)
-    assert decoding.step(waiting=waiting) == (MOST_STEPS, [])
-    waiting.value = 1
-    assert decoding.step(waiting=waiting) == (1, [])
+    assert decoding.step(pending=pending) == (MOST_STEPS, [])
+    pending.value = 1
+    assert decoding.step(pending=pending) == (1, [])
     assert decoding.step() == (1, [])
-    waiting.value = 0
-    assert decoding.step(waiting=waiting) == (MOST_STEPS, [])
-    assert decoding.step(waiting=waiting) == (1, [0, 1])
+    pending.value = 0
+    assert decoding.step(pending=pending) == (MOST_STEPS, [])
+    assert decoding.step(pending=pending) == (1, [0, 1])
     begun.join(batch)
     for _ in range(limit):
         begun.step()
