@@ -18,8 +18,8 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 CORES_PER_ENGINE = 2
 """Cores for which a server has one more engine process by default. All workers of a process share
 the interpreter's lock, and wait for it the longer, the more there are. Computed for 8 cores
-(`lab.served.interpreter`; table in docs/scaling.md), 4 processes do 11 to 35 % more than 2, and 8
-another 4 to 12 %. Two processes on two cores are as fast as one; each costs 40 MB."""
+(`lab.served.interpreter`; table in docs/scaling.md), 4 processes do 7 to 28 % more than 2, and 8
+another 3 to 9 %. Two processes on two cores are as fast as one; each costs 40 MB."""
 MOST_ENGINES = 64
 """Also in relay/relay.h."""
 

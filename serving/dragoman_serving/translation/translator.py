@@ -193,7 +193,7 @@ class Translator:
         plan = plan.at(urgency)
         request = _Request(texts, plan, is_small(texts, self._settings.tuning))
         self._check_number(request.searches_each * len(texts))
-        if self._engine.is_behind:
+        if self._engine.waiting:
             sentences = request.searches_each * sum(not text.isspace() for text in texts if text)
             self._engine.check_space(sentences, urgency.priority, urgency.deadline_s)
         # The limits of an assessment are for the whole request.

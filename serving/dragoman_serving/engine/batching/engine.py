@@ -111,15 +111,10 @@ class Engine:
         )
         self._reserve(arrival, turns)
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether more sentences are waiting than the workers can take at once."""
-        return len(self._scheduler.line) > self.most_rows
-
     def check_space(self, sentences: int, priority: int, deadline_s: float | None) -> None:
         """Refuse a request with at least this number of sentences before it is tokenized.
 
-        Worth its time if the engine `is_behind`, because most such requests are refused.
+        For engines with waiting sentences; others refuse none.
 
         Raises:
             Overloaded: see `reserve`.
