@@ -248,6 +248,10 @@ def known_literals(text: str) -> list[Literal]:
     ]
 
 
+_MOST_KINDS = 8192
+"""Characters whose kinds are remembered: texts may have any of a million."""
+
+
 class _Kinds(dict[int, str]):
     """The kind of each seen character, for `str.translate`: one of `aLUFNS1`, or itself."""
 
@@ -256,6 +260,8 @@ class _Kinds(dict[int, str]):
         self._sides = (tokenizer, tokenizer.target)
 
     def __missing__(self, code: int) -> str:
+        if len(self) >= _MOST_KINDS:
+            self.clear()
         kind = self[code] = self._kind(chr(code))
         return kind
 

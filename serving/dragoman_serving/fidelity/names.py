@@ -47,14 +47,14 @@ class WordList:
         every = list(words)
         bits = bytearray(len(every) * _BITS_OF_WORD // 8 + 1)
         for word in every:
-            for place in _places(word, len(bits) * 8):
-                bits[place >> 3] |= 1 << (place & 7)
+            for bit in _bits_of(word, len(bits) * 8):
+                bits[bit >> 3] |= 1 << (bit & 7)
         return cls(bytes(bits))
 
     def __contains__(self, word: object) -> bool:
         """Whether a plain word is in the list, or, seldom, another one with the same bits."""
-        places = _places(str(word), len(self.bits) * 8)
-        return all(self.bits[place >> 3] >> (place & 7) & 1 for place in places)
+        own = _bits_of(str(word), len(self.bits) * 8)
+        return all(self.bits[bit >> 3] >> (bit & 7) & 1 for bit in own)
 
     def has_form_of(self, word: str) -> bool:
         """Whether a plain word, or one without its ending or prefix, is in the list."""
@@ -66,10 +66,11 @@ class WordList:
         return any(form in self for form in forms)
 
 
-def _places(word: str, bits: int) -> Iterator[int]:
+def _bits_of(word: str, number_of_bits: int) -> Iterator[int]:
+    """Yields the indices of a word's bits in a filter."""
     digest = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
     first, step = digest & 0xFFFFFFFF, digest >> 32 | 1
-    return ((first + number * step) % bits for number in range(_HASHES))
+    return ((first + index * step) % number_of_bits for index in range(_HASHES))
 
 
 def plain(text: str) -> str:

@@ -208,3 +208,11 @@ def test_names_do_not_join_other_literals(literals: Literals) -> None:
     text = "Kuno Brandvold\u2122 met Dorvenham {name}."
     kept = [text[literal.begin : literal.end] for literal in literals.of(text, "en")]
     assert kept == ["Kuno Brandvold", "\u2122", "Dorvenham", "{name}"]
+
+
+def test_texts_with_all_characters_fill_no_memory(literals: Literals) -> None:
+    characters = "".join(map(chr, range(0x4E00, 0x4E00 + 12_000)))
+    before = literals.of(characters[:50], "en")
+    assert literals.of(characters, "en")
+    assert len(literals._kinds) < 10_000
+    assert literals.of(characters[:50], "en") == before
