@@ -2,8 +2,9 @@
 
 It measures the base size with random weights and the shipped model, with the native runtime, on one
 core: the time of each kind of work in the compiled code, Python's share in the engine, and the same
-step on ONNX Runtime, in int8 too, greedily and with beams of four. The limits are measured in the same run: memory bandwidth by
-reading a large array, 8-bit arithmetic by one large product in ONNX Runtime.
+step on ONNX Runtime, in int8 too, greedily and with beams of four. The limits are measured in the
+same run: memory bandwidth by reading a large array, 8-bit arithmetic by one large product in ONNX
+Runtime.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class _StepBench:
         never = type(ids)(tags=ids.tags, end=-1)
         batch = Batch(network.begin(width, never, sentences), Statistics(), PaceMeter(1))
         most = POSITION + 2 * _RUNS
-        jobs = [Job(Sentence(tuple(src.tolist()), most, SearchOptions(width, 0.0))) for src in src_ids]
+        options = SearchOptions(width, 0.0)
+        jobs = [Job(Sentence(tuple(src.tolist()), most, options)) for src in src_ids]
         batch.join(jobs, alone=False)
         return batch
 

@@ -213,7 +213,7 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
     uint8_t query_codes[MOST_HEAD_SIZE * CODE_BYTES];
     float query_scale;
     int32_t query_start;
-    Codes coded = {query_codes, &query_scale, &query_start, 0};
+    Codes coded = {query_codes, &query_scale, &query_start, 0, NULL};
     quantise(query, 1, head_size, &coded);
     const float most = score_keys(&coded, keys, ahead, length, head_size, weights);
     const float factor = 1.0f / exponentials(weights, length, most);

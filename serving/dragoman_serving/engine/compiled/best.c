@@ -94,8 +94,7 @@ float log_sum_of(const float *scores, int64_t length, float most)
     return (float)exact_log(v_sum(sum)) + most;
 }
 
-/* The same for a row of scores followed by the largest of each panel. Skips panels and vectors
- * without tokens. */
+/* The same for a row of scores followed by the largest of each panel. Skips panels without tokens. */
 float log_sum_of_panels(const float *scores, int64_t panels, float most)
 {
     const Vec largest = v_set(most);
@@ -103,11 +102,8 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
     for (int64_t panel = 0; panel < panels; panel++) {
         if (scores[panels * PANEL + panel] == -INFINITY)
             continue;
-        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16) {
-            const Vec sixteen = v_load(scores + i);
-            if (v_above(sixteen, v_set(-INFINITY)))
-                sum = v_add(sum, v_exp(v_sub(sixteen, largest)));
-        }
+        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
+            sum = v_add(sum, v_exp(v_sub(v_load(scores + i), largest)));
     }
     return (float)exact_log(v_sum(sum)) + most;
 }

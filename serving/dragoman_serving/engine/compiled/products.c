@@ -34,6 +34,11 @@ INLINE const uint8_t *codes_of(const Product *product, const Codes *codes, int64
     return codes->codes + row * product->inputs * CODE_BYTES;
 }
 
+INLINE float *results_of(const Codes *codes, int64_t row, float *results, int64_t stride)
+{
+    return results + (codes->places ? codes->places[row] : row) * stride;
+}
+
 /* Begin several sums of a row; `add_chains` adds them up. */
 INLINE void start_chains(const int chains, const Product *product, int64_t first,
                          const Codes *codes, int64_t row, Sums *sums)
@@ -125,7 +130,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         const Vec row_scale = v_set(codes->scales[row + i]);
-        float *const result = results + (row + i) * stride;
+        float *const result = results_of(codes, row + i, results, stride);
         Vec largest = v_set(-INFINITY);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
@@ -199,7 +204,8 @@ static void multiply_part(const void *argument, int64_t part)
     const int64_t end = begin + all->of_part < outputs ? begin + all->of_part : outputs;
     const int64_t stride = outputs + (all->finish == RANK ? outputs / PANEL : 0);
     if (all->rows == 1)
-        multiply_row(all->product, begin, end, &all->codes, all->finish, all->results);
+        multiply_row(all->product, begin, end, &all->codes, all->finish,
+                     results_of(&all->codes, 0, all->results, stride));
     else
         for (int64_t first = begin; first < end; first += 16 * TILE_VECTORS)
             multiply_tiles(TILE_VECTORS, all->product, first, &all->codes, all->rows, all->finish,
@@ -326,11 +332,11 @@ void multiply_listed(const Product *product, Codes codes, int64_t rows,
         const int64_t left = rows - begin;
         const int64_t count = left < LISTED_TOGETHER ? left : LISTED_TOGETHER;
         for (int64_t i = 0; i < count; i++)
-            listed[i] =
-                (ListedRow){begin + i, shortlists[begin + i], results + (begin + i) * stride};
+            listed[i] = (ListedRow){begin + i, shortlists[begin + i],
+                                    results_of(&codes, begin + i, results, stride)};
         for (int64_t word = 0; word < words; word++)
             multiply_listed_word(product, word, &codes, listed, count);
         for (int64_t i = 0; i < count; i++)
-            end_row(results + (begin + i) * stride, listed[i].results);
+            end_row(results_of(&codes, begin + i, results, stride), listed[i].results);
     }
 }

@@ -9,9 +9,10 @@
  * sums. */
 typedef struct {
     uint8_t *codes;
-    float *scales;   /* [N] */
-    int32_t *starts; /* [N] */
+    float *scales;         /* [N] */
+    int32_t *starts;       /* [N] */
     int32_t zero;
+    const int64_t *places; /* [N], rows of the results; NULL: the same rows */
 } Codes;
 
 /* What happens to a product's results [N, outputs]: they are stored, stored after ReLU, added to

@@ -1,5 +1,4 @@
 /* The encoder, and one step of the decoder. */
-#include <string.h>
 
 #include "transformer.h"
 #include "attention.h"
@@ -25,6 +24,7 @@ typedef struct {
     float *weights;              /* [MOST_PARTS, 2 (longest + BLOCK)] */
     Codes codes;                 /* [N, max(E, F)] */
     Live *live;                  /* [N] */
+    int64_t *places;             /* [N], the rows of the live ones' scores */
     const uint64_t **shortlists; /* [N] */
     int64_t *ticks;              /* [SECTIONS] */
     Helpers *helpers;            /* or NULL */
@@ -52,6 +52,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     RESERVE(scratch->codes.scales, 4 * rows);
     RESERVE(scratch->codes.starts, 4 * rows);
     RESERVE(scratch->live, (int64_t)sizeof(Live) * rows);
+    RESERVE(scratch->places, (int64_t)sizeof *scratch->places * rows);
     RESERVE(scratch->shortlists, (int64_t)sizeof *scratch->shortlists * rows);
 #undef RESERVE
     return used;
@@ -411,26 +412,22 @@ static int64_t find_live(const Rows *rows, Live *live)
     return count;
 }
 
-/* Move computed scores to their rows. */
-static void spread(const Live *live, int64_t count, int64_t stride, float *scores)
-{
-    for (int64_t i = count - 1; i >= 0 && live[i].row > i; i--)
-        memcpy(scores + live[i].row * stride, scores + i * stride, stride * sizeof(float));
-}
-
 /* Scores of the tokens in the shortlists of `count` live rows. */
 static void multiply_logits(const Model *model, const Rows *rows, int64_t count, Scratch *scratch,
                             float *scores)
 {
     int any = 0;
+    Codes codes = scratch->codes;
+    codes.places = scratch->places;
     for (int64_t i = 0; i < count; i++) {
+        scratch->places[i] = scratch->live[i].row;
         scratch->shortlists[i] = rows->shortlists[scratch->live[i].sentence];
         any |= scratch->shortlists[i] != NULL;
     }
     if (any)
-        multiply_listed(&model->logits, scratch->codes, count, scratch->shortlists, scores);
+        multiply_listed(&model->logits, codes, count, scratch->shortlists, scores);
     else
-        project(scratch, &model->logits, count, RANK, scores);
+        multiply(scratch->helpers, &model->logits, codes, count, RANK, scores);
 }
 
 #ifndef NDEBUG
@@ -470,7 +467,6 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
         decoder_layer(model, i, &caches, past_of(rows, i), rows->cross + 2 * i, count, scratch);
     final_norm(model, model->decoder_norm, count, scratch);
     TIMED(LOGITS, multiply_logits(model, rows, count, scratch, scores));
-    spread(scratch->live, count, model->logits.outputs + model->logits.outputs / PANEL, scores);
 }
 
 /* A live row for each step of given translations. */
@@ -496,7 +492,7 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
         const int64_t count = left < SCORED_TOGETHER ? left : SCORED_TOGETHER;
         const Codes codes = {scratch->codes.codes + begin * e * CODE_BYTES,
                              scratch->codes.scales + begin, scratch->codes.starts + begin,
-                             scratch->codes.zero};
+                             scratch->codes.zero, NULL};
         const float *scores = pairs->scores;
         TIMED(LOGITS, multiply(NULL, &model->logits, codes, count, RANK, pairs->scores));
         for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)

@@ -46,5 +46,5 @@ INLINE Vec v_exp(Vec x)
     sum = v_fma(sum, r, v_set(0.5f));
     sum = v_fma(sum, r, one);
     sum = v_fma(sum, r, one);
-    return v_if_less(x, least, v_zero(), v_mul(sum, v_power_of_two(n)));
+    return v_if_less(x, least, v_zero(), v_scale(sum, n));
 }

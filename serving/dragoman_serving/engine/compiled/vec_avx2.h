@@ -47,13 +47,13 @@ INLINE Vec v_round(Vec v)
 #undef ROUND
 }
 
-INLINE Vec v_power_of_two(Vec n)
+INLINE Vec v_scale(Vec v, Vec n)
 {
-#define POWER(half) \
-    _mm256_castsi256_ps( \
-        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(half), _mm256_set1_epi32(127)), 23))
-    return EACH1(POWER, n);
-#undef POWER
+#define SCALE(half, power) \
+    _mm256_mul_ps(half, _mm256_castsi256_ps(_mm256_slli_epi32( \
+                            _mm256_add_epi32(_mm256_cvtps_epi32(power), _mm256_set1_epi32(127)), 23)))
+    return EACH2(SCALE, v, n);
+#undef SCALE
 }
 
 INLINE Vec v_if_less(Vec v, Vec limit, Vec then, Vec otherwise)

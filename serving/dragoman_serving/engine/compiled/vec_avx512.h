@@ -28,12 +28,8 @@ INLINE Vec v_round(Vec v)
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* 2^n for integers from -126 to 127. */
-INLINE Vec v_power_of_two(Vec n)
-{
-    const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
-}
+/* v 2^n for integers from -126 to 127. */
+INLINE Vec v_scale(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 
 /* `then` where v < limit, else `otherwise`. */
 INLINE Vec v_if_less(Vec v, Vec limit, Vec then, Vec otherwise)

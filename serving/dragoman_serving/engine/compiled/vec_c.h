@@ -93,9 +93,9 @@ INLINE Vec v_round(Vec v)
     EACH((v.part[i] + large) - large);
 }
 
-INLINE Vec v_power_of_two(Vec n)
+INLINE Vec v_scale(Vec v, Vec n)
 {
-    EACH((Floats)((__builtin_convertvector(n.part[i], Ints) + 127) << 23));
+    EACH(v.part[i] * (Floats)((__builtin_convertvector(n.part[i], Ints) + 127) << 23));
 }
 
 INLINE unsigned v_above(Vec a, Vec b)

@@ -40,10 +40,11 @@ INLINE Vec v_max(Vec a, Vec b)
     EACH(vbslq_f32(vcgtq_f32(a.part[i], b.part[i]), a.part[i], b.part[i]));
 }
 
-INLINE Vec v_power_of_two(Vec n)
+INLINE Vec v_scale(Vec v, Vec n)
 {
-    EACH(vreinterpretq_f32_s32(
-        vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n.part[i]), vdupq_n_s32(127)), 23)));
+    EACH(vmulq_f32(v.part[i],
+                   vreinterpretq_f32_s32(vshlq_n_s32(
+                       vaddq_s32(vcvtnq_s32_f32(n.part[i]), vdupq_n_s32(127)), 23))));
 }
 
 INLINE Vec v_if_less(Vec v, Vec limit, Vec then, Vec otherwise)

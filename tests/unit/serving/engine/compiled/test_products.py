@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class Codes(ctypes.Structure):
         ("scales", Pointer),
         ("starts", Pointer),
         ("zero", ctypes.c_int32),
+        ("places", Pointer),
     )
 
 
@@ -95,6 +97,29 @@ def test_products_are_exact(loaded: ctypes.CDLL, name: str, rows: int) -> None:
     products = multiplied(loaded, structure, rows, weights)
     right = codes.astype(np.int64) @ weights.T.astype(np.int64)
     assert np.array_equal(products, right.astype(np.float32) * np.float32(1 / np.float32(scale)))
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_results_are_stored_in_their_rows(loaded: ctypes.CDLL, rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    values = generator.normal(size=(rows, INPUTS)).astype(np.float32)
+    weights = generator.integers(-127, 128, (OUTPUTS, INPUTS))
+    words, is_free = listed(rows), np.arange(rows) % 2 == 1
+    codes, _kept = quantised(loaded, "quantise", values)
+    products = multiplied(loaded, codes, rows, weights)
+    scores = multiplied_listed(loaded, codes, rows, weights, words, is_free)
+    places = np.arange(rows)[::-1].copy()
+    codes.places = places.ctypes.data
+    assert np.array_equal(multiplied(loaded, codes, rows, weights), products[places])
+    reversed_scores = multiplied_listed(loaded, codes, rows, weights, words, is_free)[places]
+    for row, other, size in zip(reversed_scores, scores, used_sizes(words, is_free), strict=True):
+        assert np.array_equal(row[:size], other[:size])
+
+
+def used_sizes(words: npt.NDArray[np.uint64], is_free: npt.NDArray[np.bool_]) -> Iterator[int]:
+    """How many values each row of listed outputs has: whole panels, and the largest of each."""
+    for word, free in zip(words[:, 0], is_free, strict=True):
+        yield 65 * (OUTPUTS // 64 if free else -(-int(word).bit_count() // 4))
 
 
 def listed(rows: int) -> npt.NDArray[np.uint64]:
