@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
+import pytest
 from dragoman_client.testing import FakeServer, translated
 from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.application import GatewayApplication
@@ -200,3 +202,8 @@ class Application:
             "client": (address, 40000),
             "server": ("127.0.0.1", 5000),
         }
+
+
+def tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """Log records with a traceback, except asyncio's: they can come from a task of another test."""
+    return [record for record in caplog.records if record.exc_info and record.name != "asyncio"]
