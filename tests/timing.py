@@ -1,4 +1,4 @@
-"""Processor time of a call, and how it grows with the input."""
+"""Processor time of a call, how it grows with the input, and clocks of modules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import gc
 import math
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TypeVar
+
+import pytest
 
 _Text = TypeVar("_Text")
 _MOST_EXPONENT = 1.3
@@ -66,3 +69,8 @@ def fault_of_growth(
         gc.enable()
     ratio = longest_s / prose_s
     return f"its time grows with n^{exponent:.2f}, and is {ratio:.1f} times that of prose"
+
+
+def set_clock(patch: pytest.MonkeyPatch, module: str, monotonic: Callable[[], float]) -> None:
+    """Replace the monotonic clock that one module reads; other threads keep theirs."""
+    patch.setattr(f"{module}.time", SimpleNamespace(**{**vars(time), "monotonic": monotonic}))

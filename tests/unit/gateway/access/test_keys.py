@@ -31,6 +31,7 @@ from dragoman_gateway.core.errors import KeyRefused
 from dragoman_gateway.core.store import FILE_NAME, Store
 
 from dragoman.kernel.errors import UsageError
+from tests.timing import set_clock
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ async def test_revoking_takes_effect_within_a_second(
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other, other:
         revoke_key(other, key.id)
     later_s = time.monotonic() + 1
-    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    set_clock(monkeypatch, keys_module.__name__, lambda: later_s)
     with pytest.raises(KeyRefused, match="is revoked"):
         await keys.caller(given, "own")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +16,8 @@ from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.launch.watch import Heartbeat
 from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
+
+from tests.timing import set_clock
 
 DIED = "the engine's process{} has died; the log above says why"
 
@@ -54,7 +55,7 @@ class Group:
         self.said: list[str] = []
         self.now_s = 1000.0
         patch.setattr(engine_group, "EngineProcess", self._start)
-        patch.setattr(time, "monotonic", lambda: self.now_s)
+        set_clock(patch, engine_group.__name__, lambda: self.now_s)
         self.group = EngineGroup(number, ServeOptions(None, **options), 8002, self.said.append)
         shares = [Share({"workers": str(index)}, ModelsToServe()) for index in range(number)]
         self.group.start(shares)

@@ -14,7 +14,10 @@ from dragoman_serving.launch.processes import cpu_s
 from dragoman_serving.launch.pulse import Pulse
 from dragoman_serving.launch.watch import TICK_S
 
+from tests.timing import set_clock
 from tests.waiting import hang
+
+PULSE = "dragoman_serving.launch.pulse"
 
 LOOKS = 5
 LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -84,7 +87,7 @@ def test_a_working_triton_is_not_considered_hung(
     with pulse_of(triton, SPINNING) as (pulse, process):
         # As if it had half of a processor, however little a busy machine gives it.
         with monkeypatch.context() as patch:
-            patch.setattr(time, "monotonic", lambda: 2 * cpu_s(process.pid))
+            set_clock(patch, PULSE, lambda: 2 * cpu_s(process.pid))
             pulse.look()
             for _ in range(LOOKS):
                 used_s = cpu_s(process.pid)
@@ -121,6 +124,6 @@ def test_a_pause_of_the_launcher_does_not_count_as_silence(
 ) -> None:
     with pulse_of(triton, SLEEPING) as (pulse, _):
         now_s = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now_s + 3600)
+        set_clock(monkeypatch, PULSE, lambda: now_s + 3600)
         pulse.look()
         assert pulse.silent_s == TICK_S

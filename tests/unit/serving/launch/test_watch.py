@@ -9,12 +9,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 from dragoman_serving.launch.watch import TICK_S, Heartbeat, Watch
 from dragoman_serving.service.heartbeat import BEAT_S, BUSY, IDLE, start_beating
+
+from tests.timing import set_clock
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_a_pause_of_the_launcher_does_not_count_as_silence(
 ) -> None:
     with contextlib.closing(Watch([], [Heartbeat(pipe[0])])) as watch:
         now_s = itertools.count(0.0, 3600.0)
-        monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
+        set_clock(monkeypatch, "dragoman_serving.launch.watch", lambda: next(now_s))
         watch.wait()
         assert watch.silent_s == TICK_S
 
