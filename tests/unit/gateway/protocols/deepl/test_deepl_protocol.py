@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dragoman_gateway.core import errors
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import (
-    GatewayError,
-    KeyMissing,
-    KeyRefused,
-    QuotaUsedUp,
-    TooManyRequests,
-    Unavailable,
-)
 
 from tests.deepl_openapi import document, faults
 from tests.exchanges import Answer
@@ -282,9 +275,9 @@ def test_every_endpoint_is_in_the_document(app: Application) -> None:
 async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
     """Knows one key; see `Access.caller`."""
     if not secret:
-        raise KeyMissing("a key is required")
+        raise errors.KeyMissing("a key is required")
     if secret != "right":
-        raise KeyRefused("there is no such key")
+        raise errors.KeyRefused("there is no such key")
     return Caller("k", "k")
 
 
@@ -303,13 +296,13 @@ def test_keys_are_accepted_as_deepl_sends_them(
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (TooManyRequests("30 a minute", 3), 429),
-        (QuotaUsedUp("5 a month"), 456),
-        (Unavailable("no server"), 503),
+        (errors.TooManyRequests("30 a minute", 3), 429),
+        (errors.QuotaUsedUp("5 a month"), 456),
+        (errors.Unavailable("no server"), 503),
     ],
 )
 def test_errors_have_the_statuses_that_clients_read(
-    app: Application, monkeypatch: pytest.MonkeyPatch, error: GatewayError, status: int
+    app: Application, monkeypatch: pytest.MonkeyPatch, error: errors.GatewayError, status: int
 ) -> None:
     async def caller(*_: Any) -> Caller:
         raise error

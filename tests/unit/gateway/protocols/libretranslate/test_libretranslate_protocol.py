@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dragoman_gateway.core import errors
 from dragoman_gateway.core.caller import Caller, Limits
-from dragoman_gateway.core.errors import (
-    GatewayError,
-    KeyMissing,
-    KeyRefused,
-    QuotaUsedUp,
-    TooManyRequests,
-)
 from openapi_spec_validator import validate
 
 from tests.exchanges import multipart
@@ -215,9 +209,9 @@ def test_the_specification_has_every_endpoint(app: Application) -> None:
 async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
     """Knows one key, which has limits; see `Access.caller`."""
     if not secret:
-        raise KeyMissing("a key is required")
+        raise errors.KeyMissing("a key is required")
     if secret != "right":
-        raise KeyRefused("there is no such key")
+        raise errors.KeyRefused("there is no such key")
     return Caller("k", "k", Limits(characters_per_request=5))
 
 
@@ -246,14 +240,14 @@ def test_keys_are_accepted_in_the_body_the_query_or_as_a_token(
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (TooManyRequests("30 requests a minute", 7), 429, "Slowdown: 30 requests a minute"),
-        (QuotaUsedUp("5 characters a month"), 403, "5 characters a month"),
+        (errors.TooManyRequests("30 requests a minute", 7), 429, "Slowdown: 30 requests a minute"),
+        (errors.QuotaUsedUp("5 characters a month"), 403, "5 characters a month"),
     ],
 )
 def test_limits_have_the_statuses_that_clients_read(
     app: Application,
     monkeypatch: pytest.MonkeyPatch,
-    error: GatewayError,
+    error: errors.GatewayError,
     status: int,
     message: str,
 ) -> None:
