@@ -28,7 +28,7 @@ ENVIRONMENT = REPOSITORY / ".venv-bergamot"
 LINES = 100
 BEAMS = (1, 4)
 _BETWEEN = " > "
-"""Between the ids of a source and those of its translation."""
+"""Between the ids of a source and those of its translations, one for each of `BEAMS`."""
 _LEAST_MARGIN = 10
 """Smallest distance of the two best tokens, in float32's error of their scores."""
 
@@ -54,10 +54,9 @@ class Recorded:
 def recorded(kind: str) -> Recorded:
     """The recorded lines of a kind of model."""
     values = json.loads(FILE.read_text("ascii"))[kind]
-    lines = {}
-    for beam, pairs in values["lines"].items():
-        sides = zip(*(pair.split(_BETWEEN) for pair in pairs), strict=True)
-        lines[int(beam)] = MarianLines(*(list(map(marian_students.as_ids, side)) for side in sides))
+    rows = ([*map(marian_students.as_ids, line.split(_BETWEEN))] for line in values["lines"])
+    sources, *translations = map(list, zip(*rows, strict=True))
+    lines = {beam: MarianLines(sources, ids) for beam, ids in zip(BEAMS, translations, strict=True)}
     return Recorded(values["model_sha256"], lines)
 
 
@@ -134,15 +133,11 @@ def record() -> None:
             folder = Path(scratch) / "model"
             marian_students.write_student(folder, marian_students.float_twin(student))
             sources = list(itertools.islice(_clear_lines(folder, student), LINES))
-            lines = {
-                beam: [
-                    _BETWEEN.join(" ".join(map(str, ids)) for ids in pair)
-                    for pair in zip(
-                        sources, translated_by_marian(folder, sources, beam), strict=True
-                    )
-                ]
-                for beam in BEAMS
-            }
+            translations = [translated_by_marian(folder, sources, beam) for beam in BEAMS]
+            lines = [
+                _BETWEEN.join(" ".join(map(str, ids)) for ids in row)
+                for row in zip(sources, *translations, strict=True)
+            ]
             recording[kind] = {"model_sha256": sha256_of(folder), "lines": lines}
         print(kind, len(sources))
     FILE.write_text(json.dumps(recording, indent=1) + "\n", "ascii")
