@@ -82,17 +82,17 @@ async def test_given_translations_are_scored(shipped: Served, protocol: Protocol
         assert isinstance(scores.alignments, SoftAlignment)
         assert isinstance(right.alignments, SoftAlignment)
         assert scores.alignments.target == right.alignments.target
-    good = client.score("Gute Nacht.", "Good night.", target_language="en")
+    pair = ("Gute Nacht.", "Good night.")
+    good = client.score(*pair, target_language="en")
     bad = client.score("Gute Nacht.", "I have an apple.", source_language="auto")
     assert bad.score < good.score < 0
     assert good.token_scores is None
     assert client.score([], []) == []
-    options = OptionArguments(target_language="en", length_penalty=0.0, return_token_scores=True)
-    plain = client.score("Gute Nacht.", "Good night.", **options)
+    plain = client.score(*pair, target_language="en", length_penalty=0.0, return_token_scores=True)
     assert plain.token_scores is not None
     assert plain.score == pytest.approx(sum(plain.token_scores.log_probs), rel=1e-3)
     async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
-        assert await translator.score("Gute Nacht.", "Good night.", target_language="en") == good
+        assert await translator.score(*pair, target_language="en") == good
 
 
 def test_the_command_shows_the_assessments(shipped: Served, cli: CommandLine) -> None:
