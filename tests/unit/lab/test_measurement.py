@@ -1,4 +1,4 @@
-"""What all programs of the lab share: rounds, ratios, and the conditions beside results."""
+"""What all programs of the lab share: rounds, ratios, the command line, JSON, tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.kernel.errors import CheckFailed
 from lab.measurement import Results, alternate, number, program, ratios
 from lab.report import spread
 
@@ -15,6 +16,8 @@ from lab.report import spread
 @program(number("--rounds", 3))
 def main(arguments: argparse.Namespace) -> Results:
     """A program."""
+    if arguments.rounds == 13:
+        raise CheckFailed("13 brings bad luck")
     return {"rounds": arguments.rounds}
 
 
@@ -48,3 +51,15 @@ def test_results_are_written_with_the_machine_and_the_command(
     assert written["environment"]["OMP_NUM_THREADS"] == "7"
     assert written["cores"] > 0
     assert {"python", "dragoman", "numpy"} <= set(written["versions"])
+
+
+def test_a_failed_check_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rounds", "13"]) == 1
+    assert capsys.readouterr().err == f"{__name__}: 13 brings bad luck\n"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x"])
+def test_numbers_are_from_1_up(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--rounds", value])
+    assert f"invalid positive number value: '{value}'" in capsys.readouterr().err
