@@ -1,7 +1,8 @@
 """DeepL's published description of its API, for the calls that the gateway answers.
 
 `python -m tests.deepl_openapi openapi.json` makes `tests/data/deepl_openapi/answers.json` from the
-published document: the response schemas of each of these calls, without references and prose.
+published document: the response schemas of each of these calls, and those they refer to, without
+prose.
 
 Source: https://github.com/DeepLcom/openapi, commit d161fd2, openapi.json 3.11.0, MIT licence
 """
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from openapi_schema_validator import OAS30Validator
+
+from tests.compact_json import compact_json
 
 FILE = Path(__file__).parent / "data" / "deepl_openapi" / "answers.json"
 _SERVED = re.compile(r"/v2/(translate|document|glossar|usage|languages)|/v3/(glossaries|languages)")
@@ -85,9 +88,10 @@ def _closed(schema: Any) -> Any:
 
 @cache
 def document() -> dict[str, Any]:
-    """Schemas by path, method, status and media type."""
-    openapi: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
-    return openapi
+    """Schemas without references, by path, method, status and media type."""
+    kept = json.loads(FILE.read_text("utf-8"))
+    paths: dict[str, Any] = _inline(kept["paths"], kept)
+    return paths
 
 
 def reduced(published: dict[str, Any]) -> dict[str, Any]:
@@ -96,16 +100,14 @@ def reduced(published: dict[str, Any]) -> dict[str, Any]:
     for path, methods in published["paths"].items():
         if _SERVED.match(path):
             for method in _METHODS & methods.keys():
-                answers = _inline(methods[method]["responses"], published)
                 paths.setdefault(path, {})[method] = {
                     status: {
-                        media_type: content.get("schema", {})
+                        media_type: _without_prose(content.get("schema", {}))
                         for media_type, content in answer.get("content", {}).items()
                     }
-                    for status, answer in answers.items()
+                    for status, answer in methods[method]["responses"].items()
                     if status < "400"
                 }
-    _add_entry_counts(paths)
     entries = paths["/v3/glossaries/{glossary_id}/entries"]["get"]["200"]
     # The document has one dictionary there; the service and its clients have a list of them.
     entries["application/json"] = {
@@ -113,20 +115,26 @@ def reduced(published: dict[str, Any]) -> dict[str, Any]:
         "required": ["dictionaries"],
         "properties": {"dictionaries": {"type": "array", "items": entries["application/json"]}},
     }
-    return paths
+    schemas: dict[str, Any] = {}
+    named = _names(paths)
+    while missing := named - schemas.keys():
+        for name in missing:
+            schemas[name] = _without_prose(published["components"]["schemas"][name])
+            named |= _names(schemas[name])
+    for schema in schemas.values():
+        # The document's examples of dictionaries have it, but no schema.
+        if "entries_format" in schema.get("properties", {}):
+            schema["properties"]["entry_count"] = {"type": "integer"}
+    return {"paths": paths, "components": {"schemas": schemas}}
 
 
-def _add_entry_counts(part: Any) -> None:
-    """Allow `entry_count` in dictionaries; the document's examples have it, but no schema."""
-    if isinstance(part, dict):
-        if "entries_format" in part:
-            part["entry_count"] = {"type": "integer"}
-        for value in part.values():
-            _add_entry_counts(value)
+def _names(part: Any) -> set[str]:
+    """The schemas to which a part of the document refers."""
+    return set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(part)))
 
 
 def _inline(part: Any, whole: dict[str, Any]) -> Any:
-    """A part of the document without references and prose."""
+    """A part of the document without references."""
     if isinstance(part, list):
         return [_inline(child, whole) for child in part]
     if not isinstance(part, dict):
@@ -136,8 +144,16 @@ def _inline(part: Any, whole: dict[str, Any]) -> Any:
         for name in part["$ref"].split("/")[1:]:
             target = target[name]
         return _inline(target, whole)
+    return {name: _inline(value, whole) for name, value in part.items()}
+
+
+def _without_prose(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_without_prose(child) for child in part]
+    if not isinstance(part, dict):
+        return part
     return {
-        name: _inline(value, whole)
+        name: _without_prose(value)
         for name, value in part.items()
         if not ((name in _PROSE and not isinstance(value, dict)) or name == "example")
     }
@@ -145,4 +161,4 @@ def _inline(part: Any, whole: dict[str, Any]) -> Any:
 
 if __name__ == "__main__":
     kept = reduced(json.loads(Path(sys.argv[1]).read_text("utf-8")))
-    FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    FILE.write_text(compact_json(kept) + "\n", encoding="utf-8")

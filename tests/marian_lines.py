@@ -19,17 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.kernel.text import BEGIN_ID, END_ID
+from tests import marian_students
 from tests.conftest import REPOSITORY
-from tests.marian_students import (
-    KINDS,
-    MODEL,
-    Student,
-    as_ids,
-    as_text,
-    float_twin,
-    made_up_lines,
-    write_student,
-)
 
 FILE = REPOSITORY / "tests" / "data" / "marian_lines.json"
 PROGRAM = REPOSITORY / "tests" / "bergamot_program.py"
@@ -37,7 +28,7 @@ ENVIRONMENT = REPOSITORY / ".venv-bergamot"
 LINES = 100
 BEAMS = (1, 4)
 _BETWEEN = " > "
-"""Between the ids of a source and those of its translation."""
+"""Between the ids of a source and those of its translations, one for each of `BEAMS`."""
 _LEAST_MARGIN = 10
 """Smallest distance of the two best tokens, in float32's error of their scores."""
 
@@ -63,10 +54,9 @@ class Recorded:
 def recorded(kind: str) -> Recorded:
     """The recorded lines of a kind of model."""
     values = json.loads(FILE.read_text("ascii"))[kind]
-    lines = {}
-    for beam, pairs in values["lines"].items():
-        sides = zip(*(pair.split(_BETWEEN) for pair in pairs), strict=True)
-        lines[int(beam)] = MarianLines(*(list(map(as_ids, side)) for side in sides))
+    rows = ([*map(marian_students.as_ids, line.split(_BETWEEN))] for line in values["lines"])
+    sources, *translations = map(list, zip(*rows, strict=True))
+    lines = {beam: MarianLines(sources, ids) for beam, ids in zip(BEAMS, translations, strict=True)}
     return Recorded(values["model_sha256"], lines)
 
 
@@ -80,17 +70,17 @@ def translated_by_marian(folder: Path, sources: Sequence[Ids], beam: int) -> lis
     """Translate with Marian itself; `interpreter` must have found it."""
     done = subprocess.run(
         [str(interpreter()), str(PROGRAM), str(folder), str(beam)],
-        input="".join(f"{as_text(ids)}\n" for ids in sources),
+        input="".join(f"{marian_students.as_text(ids)}\n" for ids in sources),
         capture_output=True,
         text=True,
         check=True,
     )
-    return [as_ids(line) for line in done.stdout.splitlines()]
+    return [marian_students.as_ids(line) for line in done.stdout.splitlines()]
 
 
 def sha256_of(folder: Path) -> str:
     """The digest of a folder's model."""
-    return hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
+    return hashlib.sha256((folder / marian_students.MODEL).read_bytes()).hexdigest()
 
 
 def as_marian(model: Any, src_ids: Ids, limit: int, beam: int) -> tuple[int, ...]:
@@ -138,26 +128,22 @@ def as_marian(model: Any, src_ids: Ids, limit: int, beam: int) -> tuple[int, ...
 def record() -> None:
     """Write the file."""
     recording = {}
-    for kind, student in KINDS.items():
+    for kind, student in marian_students.KINDS.items():
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "model"
-            write_student(folder, float_twin(student))
+            marian_students.write_student(folder, marian_students.float_twin(student))
             sources = list(itertools.islice(_clear_lines(folder, student), LINES))
-            lines = {
-                beam: [
-                    _BETWEEN.join(" ".join(map(str, ids)) for ids in pair)
-                    for pair in zip(
-                        sources, translated_by_marian(folder, sources, beam), strict=True
-                    )
-                ]
-                for beam in BEAMS
-            }
+            translations = [translated_by_marian(folder, sources, beam) for beam in BEAMS]
+            lines = [
+                _BETWEEN.join(" ".join(map(str, ids)) for ids in row)
+                for row in zip(sources, *translations, strict=True)
+            ]
             recording[kind] = {"model_sha256": sha256_of(folder), "lines": lines}
         print(kind, len(sources))
     FILE.write_text(json.dumps(recording, indent=1) + "\n", "ascii")
 
 
-def _clear_lines(folder: Path, student: Student) -> Iterator[Ids]:
+def _clear_lines(folder: Path, student: marian_students.Student) -> Iterator[Ids]:
     """Lines whose tokens are the same in float32 and in float64, and not by a hair."""
     import torch
     from dragoman_training.firefox.student_importing import import_student
@@ -166,8 +152,8 @@ def _clear_lines(folder: Path, student: Student) -> Iterator[Ids]:
     import_student(folder, folder.with_name("checkpoint"))
     loaded = checkpoint.load(folder.with_name("checkpoint"))
     encode, limits = loaded.tokenizer.encode_source, loaded.config.limits
-    for source in made_up_lines(student, 4 * LINES):
-        ids = encode(as_text(source), "de")
+    for source in marian_students.made_up_lines(student, 4 * LINES):
+        ids = encode(marian_students.as_text(source), "de")
         (rounded, coarse), (exact, fine) = (
             _searched(loaded.model.to(dtype), ids, limits.target_tokens(len(ids)))
             for dtype in (torch.float32, torch.float64)

@@ -42,6 +42,31 @@ class MarianModel:
     texts: tuple[Sequence[str], Sequence[str]] | None = None
 
 
+MODELS = {
+    "scaled": MarianModel(),
+    "not scaled, ReLU, pickled": MarianModel(
+        pickled=True, settings={"scale_embedding": False, "activation_function": "relu"}
+    ),
+    "GELU, own embeddings, BPE": MarianModel(
+        pieces="bpe",
+        settings={
+            "activation_function": "gelu",
+            "share_encoder_decoder_embeddings": False,
+            "encoder_layers": 3,
+            "decoder_layers": 1,
+        },
+    ),
+    "own vocabularies": MarianModel(
+        separate_lists=True, settings={"share_encoder_decoder_embeddings": False}
+    ),
+    "own output, static positions": MarianModel(
+        settings={"tie_word_embeddings": False, "static_position_embeddings": True}
+    ),
+    "several targets": MarianModel(tags=("deu", "fra", "pt_BR")),
+}
+"""Models of each form that is imported."""
+
+
 def sentences(number: int) -> tuple[list[str], list[str]]:
     """Sentences of two languages, if the corpora are available; else of one, and altered."""
     src, tgt = _every_sentence()

@@ -26,22 +26,8 @@ from dragoman_options.markup import Markup, PlacedCodes
 from office_documents import docx, members, run
 
 _WORDS = [
-    "the",
-    "a",
-    "of",
-    "and",
-    "in",
-    "to",
-    "book",
-    "house",
-    "water",
-    "light",
-    "number",
-    "small",
-    "green",
-    "river",
-    "under",
-    "found",
+    *("the", "a", "of", "and", "in", "to", "book", "house", "water"),
+    *("light", "number", "small", "green", "river", "under", "found"),
 ]
 _PARAGRAPHS_OF_A_PAGE = 12
 """About 2,000 characters."""

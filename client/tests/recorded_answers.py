@@ -128,9 +128,8 @@ def _http_answer(case: Case, url: str) -> Any:
 def _of_json(content: dict[str, Any]) -> dict[str, Any]:
     if "error" in content:
         return {"message": _fixed(content["error"])}
-    outputs = {name: _type(value) for name, value in sorted(content.items())}
     reason = {"ends": bool(content["finish_reason"])} if "finish_reason" in content else {}
-    return {"outputs": outputs, **reason}
+    return {"outputs": _written({name: _type(value) for name, value in content.items()}), **reason}
 
 
 def _type(value: Any) -> str:
@@ -162,15 +161,15 @@ def _of_response(response: Any) -> dict[str, Any]:
         deserialize_bytes_tensor(raw) for tensor, raw in tensors if tensor.name == "finish_reason"
     ]
     return {
-        "model_name": response.model_name,
-        "model_version": response.model_version,
-        "outputs": {t.name: f"{t.datatype} {list(t.shape)}" for t, _ in sorted(tensors, key=_name)},
+        "model": f"{response.model_name} {response.model_version}",
+        "outputs": _written({t.name: f"{t.datatype} {list(t.shape)}" for t, _ in tensors}),
         **({"ends": bool(reasons[0][0])} if reasons else {}),
     }
 
 
-def _name(tensor: Any) -> str:
-    return str(tensor[0].name)
+def _written(outputs: dict[str, str]) -> str:
+    """Names and types in one line."""
+    return ", ".join(f"{name} {outputs[name]}" for name in sorted(outputs))
 
 
 def _distinct(parts: Any) -> list[Any]:

@@ -57,7 +57,15 @@ def translate(text: str) -> str | Translation:
 
 
 class FakeTransport(testing.FakeTransport):
-    """Answers after a random delay, and counts the requests in flight."""
+    """Answers after a random delay, and counts the requests in flight.
+
+    Attributes:
+        refused: how texts begin that are refused; None: none are.
+        failure: an error of every request after this many.
+    """
+
+    refused: str | None = None
+    failure: tuple[int, Exception] | None = None
 
     def __init__(self, longest_delay_s: float = 0.0) -> None:
         """A transport whose delays are the same in every run."""
@@ -70,6 +78,11 @@ class FakeTransport(testing.FakeTransport):
 
     def infer(self, inputs: Any, timeout_s: float = 1.0, model: str = "translate") -> Any:
         """Wait for a random time, then answer."""
+        if self.failure is not None and len(self.requests) >= self.failure[0]:
+            raise self.failure[1]
+        for index, text in enumerate(inputs["text_input"]):
+            if self.refused is not None and text.decode().startswith(self.refused):
+                raise InvalidRequest(f"text {index} is bad", text_index=index)
         with self._lock:
             self._under_way += 1
             self.most_under_way = max(self.most_under_way, self._under_way)

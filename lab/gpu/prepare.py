@@ -33,17 +33,8 @@ _ARCHITECTURE = 90
 _ONNX_RUNTIME = "onnxruntime-gpu"
 _LEFT_OUT = ("onnxruntime/transformers", "onnxruntime/quantization", "onnxruntime/tools")
 _PACKAGES = (
-    "absl-py",
-    "tensorboard",
-    "hypothesis",
-    "sortedcontainers",
-    "pytest",
-    "pluggy",
-    "iniconfig",
-    "rich",
-    "markdown-it-py",
-    "mdurl",
-    "pygments",
+    *("absl-py", "tensorboard", "hypothesis", "sortedcontainers", "pytest"),
+    *("pluggy", "iniconfig", "rich", "markdown-it-py", "mdurl", "pygments"),
 )
 """Packages that a machine for training may lack; without what they require themselves."""
 _KERNELS = Path("serving/dragoman_serving/engine/compiled")

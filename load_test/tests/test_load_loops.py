@@ -141,14 +141,19 @@ def test_an_open_loop_measures_a_stall() -> None:
     assert latencies.percentile_ms(60) > 30
 
 
-def test_a_late_generator_counts_its_own_delay() -> None:
-    """Latency counts from the scheduled time."""
+def _blocking(seconds: float) -> Callable[[], Awaitable[Answered]]:
+    """A request that blocks the loop, as on an overloaded machine."""
 
     async def answered() -> Answered:
-        time.sleep(0.02)  # noqa: ASYNC251 - blocks the loop, as on an overloaded machine
+        time.sleep(seconds)  # noqa: ASYNC251
         return Answered(1, 1)
 
-    ledger, _ = asyncio.run(_open([answered], rate=100, unsent=True))
+    return answered
+
+
+def test_a_late_generator_counts_its_own_delay() -> None:
+    """Latency counts from the scheduled time."""
+    ledger, _ = asyncio.run(_open([_blocking(0.02)], rate=100, unsent=True))
     assert ledger.window(0).latencies.percentile_ms(90) > 60
 
 
@@ -170,12 +175,7 @@ def test_the_number_of_requests_in_flight_is_bounded(monkeypatch: pytest.MonkeyP
 
 def test_unsent_requests_are_counted() -> None:
     """A generator that is late at the end has not reached its rate."""
-
-    async def blocking() -> Answered:
-        time.sleep(0.05)  # noqa: ASYNC251 - blocks the loop, as on an overloaded machine
-        return Answered(1, 1)
-
-    ledger, _ = asyncio.run(_open([blocking], rate=100, unsent=True))
+    ledger, _ = asyncio.run(_open([_blocking(0.05)], rate=100, unsent=True))
     page = ledger.window(0)
     assert page.requests >= 49
     assert page.errors[NOT_SENT] > 20

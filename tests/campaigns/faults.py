@@ -176,17 +176,8 @@ def _full_disk_of_the_client(outcome: Outcome, server: CampaignServer) -> None:
         (folder / "disk").mkdir()
         lines = "".join(f"I have {number} apples.\n" for number in range(_LINES))
         (folder / "lines").write_text(lines, encoding="utf-8")
-        command = [
-            sys.executable,
-            "-m",
-            "dragoman",
-            "translate",
-            "--beam-width",
-            "1",
-            "--target-language",
-            "de",
-        ]
-        command += ["--url", f"grpc://127.0.0.1:{server.grpc_port}"]
+        command = [sys.executable, "-m", "dragoman", "translate", "--beam-width", "1"]
+        command += ["--target-language", "de", "--url", f"grpc://127.0.0.1:{server.grpc_port}"]
         command += ["--input", f"{folder}/lines", "--output", f"{folder}/disk/out"]
         script = f"""cd {folder} && mount -t tmpfs -o size=64k x disk
             "$@" 2> said; echo $? > codes

@@ -9,16 +9,7 @@ from random import Random
 from dragoman_options.table import OPTIONS
 from tritonclient.grpc import service_pb2
 
-from tests.campaigns.http2 import (
-    END_HEADERS,
-    END_STREAM,
-    PREFACE,
-    Header,
-    Type,
-    block,
-    call_headers,
-    frame,
-)
+from tests.campaigns import http2
 from tests.campaigns.http_damage import mutated
 from tests.campaigns.sentence import TEXT
 
@@ -126,21 +117,21 @@ def _content(chance: Random, datatype: str) -> bytes:
 
 def connection(chance: Random, body: bytes, method: str = SERVICE + "ModelInfer") -> bytes:
     """All bytes of a damaged connection that starts like a call of a method."""
-    headers = block(call_headers(method.encode(), [chance.choice(_ODD_HEADERS)]))
+    headers = http2.block(http2.call_headers(method.encode(), [chance.choice(_ODD_HEADERS)]))
     data = b"\0" + struct.pack(">I", len(body)) + body
     frames = [
-        frame(Type.SETTINGS, 0, 0, _settings(chance)),
-        frame(Type.HEADERS, END_HEADERS, 1, headers),
-        frame(Type.DATA, END_STREAM, 1, data),
+        http2.frame(http2.Type.SETTINGS, 0, 0, _settings(chance)),
+        http2.frame(http2.Type.HEADERS, http2.END_HEADERS, 1, headers),
+        http2.frame(http2.Type.DATA, http2.END_STREAM, 1, data),
     ]
     for _ in range(chance.randrange(4)):
         at = chance.randrange(len(frames) + 1)
         frames[at:at] = _odd_frames(chance, headers)
-    sent = (PREFACE if chance.random() < 0.95 else b"") + b"".join(frames)
+    sent = (http2.PREFACE if chance.random() < 0.95 else b"") + b"".join(frames)
     return mutated(chance, sent) if chance.random() < 0.5 else sent
 
 
-_ODD_HEADERS: Sequence[Header] = (
+_ODD_HEADERS: Sequence[http2.Header] = (
     *((b"x", b"y"), (b"", b""), (b":path", b"/"), (b":x", b"y"), (b"X", b"y"), (b"x", b"\0\n\r")),
     *((b"grpc-timeout", b"1n"), (b"grpc-timeout", b"x"), (b"grpc-timeout", b"-1S")),
     *((b"grpc-encoding", b"gzip"), (b"grpc-encoding", b"x"), (b"content-length", b"5")),
@@ -168,23 +159,26 @@ def _odd_frames(chance: Random, headers: bytes) -> list[bytes]:
     many = range(3, 403, 2)
     return chance.choice(
         (
-            [frame(kind, chance.randrange(256), stream, some)],
-            [frame(kind, 0, stream, some, length=chance.choice((0, 1, 2**14, 2**24 - 1)))],
-            [frame(Type.WINDOW_UPDATE, 0, stream, number)],
-            [frame(Type.RST_STREAM, 0, stream, number)],
-            [frame(Type.GOAWAY, 0, stream, number + number)],
-            [frame(Type.PRIORITY, 0, stream, number + b"\0")],
-            [frame(Type.PUSH_PROMISE, END_HEADERS, 1, number + headers)],
-            [frame(Type.PING, 0, 0, bytes(8))] * 200,
-            [frame(Type.SETTINGS, 0, 0)] * 200,
-            [frame(Type.HEADERS, 0, 3, headers), *[frame(Type.CONTINUATION, 0, 3, some)] * 200],
-            [frame(Type.HEADERS, END_HEADERS, 1, some)],
+            [http2.frame(kind, chance.randrange(256), stream, some)],
+            [http2.frame(kind, 0, stream, some, length=chance.choice((0, 1, 2**14, 2**24 - 1)))],
+            [http2.frame(http2.Type.WINDOW_UPDATE, 0, stream, number)],
+            [http2.frame(http2.Type.RST_STREAM, 0, stream, number)],
+            [http2.frame(http2.Type.GOAWAY, 0, stream, number + number)],
+            [http2.frame(http2.Type.PRIORITY, 0, stream, number + b"\0")],
+            [http2.frame(http2.Type.PUSH_PROMISE, http2.END_HEADERS, 1, number + headers)],
+            [http2.frame(http2.Type.PING, 0, 0, bytes(8))] * 200,
+            [http2.frame(http2.Type.SETTINGS, 0, 0)] * 200,
+            [
+                http2.frame(http2.Type.HEADERS, 0, 3, headers),
+                *[http2.frame(http2.Type.CONTINUATION, 0, 3, some)] * 200,
+            ],
+            [http2.frame(http2.Type.HEADERS, http2.END_HEADERS, 1, some)],
             [
                 part
                 for number in many
                 for part in (
-                    frame(Type.HEADERS, END_HEADERS, number, headers),
-                    frame(Type.RST_STREAM, 0, number, struct.pack(">I", 8)),
+                    http2.frame(http2.Type.HEADERS, http2.END_HEADERS, number, headers),
+                    http2.frame(http2.Type.RST_STREAM, 0, number, struct.pack(">I", 8)),
                 )
             ],
         )

@@ -136,23 +136,11 @@ class Podman:
         settings = self._folder / "pip.conf"
         settings.write_text("[global]\ncert = /host-ca.crt\ntimeout = 180\n")
         self.run(
-            "bud",
-            "--format",
-            "docker",
-            "--isolation",
-            "chroot",
-            "--network",
-            "host",
-            "--volume",
-            f"{_CA_FILE}:/host-ca.crt:ro",
-            "--volume",
-            f"{settings}:/etc/pip.conf:ro",
+            *("bud", "--format", "docker", "--isolation", "chroot", "--network", "host"),
+            *("--volume", f"{_CA_FILE}:/host-ca.crt:ro"),
+            *("--volume", f"{settings}:/etc/pip.conf:ro"),
             *(word for argument in arguments for word in ("--build-arg", argument)),
-            "--tag",
-            image,
-            "--file",
-            file,
-            context,
+            *("--tag", image, "--file", file, context),
             program="buildah",
         )
 

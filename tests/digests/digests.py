@@ -19,10 +19,13 @@ from dragoman_serving.engine.settings import BatchLimits
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
+from tests.compact_json import compact_json
 
 BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 BLOCK = 100
 """Number of sentences in a digest."""
+DIGITS = 16
+"""Hexadecimal digits that are kept of a digest; 64 bits tell any two results apart."""
 LENGTH_PENALTY = 1.0
 _FOLDER = Path(__file__).parent
 _DIGESTS = _FOLDER / "digests.json"
@@ -131,7 +134,7 @@ def _digest(hypotheses: Sequence[Hypothesis]) -> str:
             digest.update(np.array(hypothesis.token_log_probs, "<f4").tobytes())
         if hypothesis.attention is not None:
             digest.update(hypothesis.attention.astype("<f4").tobytes())
-    return digest.hexdigest()
+    return digest.hexdigest()[:DIGITS]
 
 
 def read() -> dict[str, list[str]]:
@@ -142,4 +145,4 @@ def read() -> dict[str, list[str]]:
 
 def write(hashes: dict[str, list[str]]) -> None:
     """Replace the committed digests."""
-    _DIGESTS.write_text(json.dumps(hashes, indent=1) + "\n", encoding="utf-8")
+    _DIGESTS.write_text(compact_json(hashes) + "\n", encoding="utf-8")

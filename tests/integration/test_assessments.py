@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from dragoman_client import (
-    AsyncTranslator,
-    SoftAlignment,
-    WordAlignment,
-)
+from dragoman_client import AsyncTranslator, SoftAlignment, WordAlignment
 from dragoman_client import Translator as Client
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
@@ -86,33 +82,22 @@ async def test_given_translations_are_scored(shipped: Served, protocol: Protocol
         assert isinstance(scores.alignments, SoftAlignment)
         assert isinstance(right.alignments, SoftAlignment)
         assert scores.alignments.target == right.alignments.target
-    good = client.score("Gute Nacht.", "Good night.", target_language="en")
+    pair = ("Gute Nacht.", "Good night.")
+    good = client.score(*pair, target_language="en")
     bad = client.score("Gute Nacht.", "I have an apple.", source_language="auto")
     assert bad.score < good.score < 0
     assert good.token_scores is None
     assert client.score([], []) == []
-    plain = client.score(
-        "Gute Nacht.",
-        "Good night.",
-        target_language="en",
-        length_penalty=0.0,
-        return_token_scores=True,
-    )
+    plain = client.score(*pair, target_language="en", length_penalty=0.0, return_token_scores=True)
     assert plain.token_scores is not None
     assert plain.score == pytest.approx(sum(plain.token_scores.log_probs), rel=1e-3)
     async with AsyncTranslator(getattr(shipped.server, f"{protocol}_url")) as translator:
-        assert await translator.score("Gute Nacht.", "Good night.", target_language="en") == good
+        assert await translator.score(*pair, target_language="en") == good
 
 
 def test_the_command_shows_the_assessments(shipped: Served, cli: CommandLine) -> None:
     words = ["translate", "--url", shipped.server.grpc_url, "Good morning, Tom."]
-    options = [
-        "--return-token-scores",
-        "--return-confidence",
-        "--return-scores",
-        "--beam-width",
-        "1",
-    ]
+    options = ["--return-token-scores", "--return-confidence", "--return-scores", "--beam-width=1"]
     for form, kind in (("hard", str), ("soft", dict)):
         row = json.loads(cli.prints(*words, "--json", *options, "--return-alignments", form))
         assert row["token_scores"]["tokens"][-1] == "</s>"
@@ -132,12 +117,8 @@ def test_the_command_scores_by_bundle_and_by_server(
     files = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
     printed = []
     for where in ([str(BUNDLE)], ["--url", shipped.server.http_url]):
-        rows = [
-            line.split("\t")
-            for line in cli.prints(
-                "score", *where, *files, "--return-alignments", "hard"
-            ).splitlines()
-        ]
+        printed_lines = cli.prints("score", *where, *files, "--return-alignments=hard").splitlines()
+        rows = [line.split("\t") for line in printed_lines]
         assert rows[0][3] == "0-0 1-1"
         assert all(float(row[2]) == pytest.approx(math.exp(-float(row[1])), 1e-2) for row in rows)
         scores = cli.rows("score", *where, *files, "--json", "--batch-size", "1")

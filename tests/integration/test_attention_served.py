@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from dragoman_serving.translation.translator import Translator
 from dragoman.cli import main
 from dragoman.kernel.attention_maps import KINDS
 from tests.conftest import CommandLine
+from tests.drawings import data_of
 from tests.integration.test_served_translations import BUNDLE
 from tests.servers import WAIT_S, Served
 
@@ -74,16 +72,11 @@ def test_attention_is_drawn_without_torch(shipped: Served, protocol: str, tmp_pa
         "assert not {'torch', 'onnx', 'onnxruntime', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=WAIT_S)
-    page = out.read_text(encoding="utf-8")
-    written = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)
-    assert written
-    served: dict[str, Any] = json.loads(written[1])
+    served = data_of(out)
     local = tmp_path / "local.html"
     given = ("--translation", served["translation"], "--target-language", "de")
     assert main(["attention", TEXT, "--model", str(BUNDLE), "--out", str(local), *given]) == 0
-    written = re.search(r'id="attention">(.*?)</script>', local.read_text("utf-8"), re.DOTALL)
-    assert written
-    right = json.loads(written[1])
+    right = data_of(local)
     assert served.keys() == right.keys()
     for name, value in right.items():
         if name in KINDS:

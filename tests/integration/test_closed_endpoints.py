@@ -30,13 +30,10 @@ _VALUES = (b"\n\n", b"", b"x", b"\r\n\r\n")
 _SPELLINGS = [
     *((_PREFIX + b"dragoman-closed", value) for value in _VALUES),
     *((_PREFIX + b"Dragoman Closed:", value) for value in _VALUES),
-    (_PREFIX + b"dragoman closed:", b"\n\n"),
-    (_PREFIX + b"dragoman closed", b"\n\n"),
-    (_PREFIX + b"Dragoman-Closed", b"\n\n"),
-    (_PREFIX + b"Dragoman Closed", b":\n\n"),
+    *((_PREFIX + b"dragoman closed:", b"\n\n"), (_PREFIX + b"dragoman closed", b"\n\n")),
+    *((_PREFIX + b"Dragoman-Closed", b"\n\n"), (_PREFIX + b"Dragoman Closed", b":\n\n")),
     (b":" + _PREFIX + b"Dragoman Closed:", b"\n\n"),
-    (b"dragoman-closed", b"\n\n"),
-    (b"Dragoman Closed:", b"\n\n"),
+    *((b"dragoman-closed", b"\n\n"), (b"Dragoman Closed:", b"\n\n")),
 ]
 
 

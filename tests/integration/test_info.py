@@ -62,16 +62,6 @@ def test_info_takes_no_input(shipped: Served, body: dict[str, Any]) -> None:
     assert (status, answer["error"]) == (400, message)
 
 
-def test_answers_name_their_bundle(shipped: Served) -> None:
-    identity = Manifest.load(BUNDLE).identity
-    for client in (shipped.grpc, shipped.http):
-        assert client.translate("Good morning.", return_bundle=True).bundle == identity
-        assert client.translate("Good morning.").bundle is None
-        assert client.score("Good morning.", "Guten Tag.", return_bundle=True).bundle == identity
-        *_, last = client.translate_stream("Good morning.", return_bundle=True)
-        assert last.bundle == identity
-
-
 def test_answers_carry_the_requests_id(shipped: Served) -> None:
     body = {"id": "a-7", "text_input": "Good morning."}
     status, answer = shipped.generate(body)

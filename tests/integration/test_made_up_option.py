@@ -112,32 +112,38 @@ def test_it_is_described(served: Served, capsys: pytest.CaptureFixture[str]) -> 
 Ask = Callable[[str, Any], Any]
 
 
-def translated(url: str, options: Any) -> None:
-    with Translator(url) as translator:
-        translator.translate("a", **options)
+CALLS = {
+    "translate": ("a",),
+    "translate_stream": ("a",),
+    "translate_batches": (["a"],),
+    "score": ("a", "b"),
+}
+"""Methods of both clients, and their arguments."""
 
 
-def translated_in_tasks(url: str, options: Any) -> None:
-    async def ask() -> None:
-        async with AsyncTranslator(url) as translator:
-            await translator.translate("a", **options)
+def by_method(name: str) -> Ask:
+    def ask(url: str, options: Any) -> None:
+        with Translator(url) as translator:
+            answer = getattr(translator, name)(*CALLS[name], **options)
+            if name in ("translate_stream", "translate_batches"):
+                list(answer)
 
-    asyncio.run(ask())
-
-
-def streamed(url: str, options: Any) -> None:
-    with Translator(url) as translator:
-        list(translator.translate_stream("a", **options))
+    return ask
 
 
-def in_batches(url: str, options: Any) -> None:
-    with Translator(url) as translator:
-        list(translator.translate_batches(["a"], **options))
+def by_method_in_tasks(name: str) -> Ask:
+    def ask(url: str, options: Any) -> None:
+        async def run() -> None:
+            async with AsyncTranslator(url) as translator:
+                answer = getattr(translator, name)(*CALLS[name], **options)
+                if name in ("translate_stream", "translate_batches"):
+                    assert [part async for part in answer]
+                else:
+                    await answer
 
+        asyncio.run(run())
 
-def scored(url: str, options: Any) -> None:
-    with Translator(url) as translator:
-        translator.score("a", "b", **options)
+    return ask
 
 
 def loaded(url: str, options: Any) -> None:
@@ -148,18 +154,6 @@ def loaded(url: str, options: Any) -> None:
 
     for kind in (False, True):
         asyncio.run(send(kind))
-
-
-def scored_in_tasks(url: str, options: Any) -> None:
-    async def ask() -> None:
-        async with AsyncTranslator(url) as translator:
-            await translator.score("a", "b", **options)
-            async for _ in translator.translate_stream("a", **options):
-                pass
-            async for _ in translator.translate_batches(["a"], **options):
-                pass
-
-    asyncio.run(ask())
 
 
 def run(url: str, options: Any, *words: str) -> None:
@@ -186,17 +180,19 @@ def by_load_test(url: str, options: Any) -> None:
     run(url, options, "load-test", "--metrics-url=none", *short)
 
 
+CLIENTS: dict[str, Ask] = {
+    **{name: by_method(name) for name in CALLS},
+    **{f"{name}, asyncio": by_method_in_tasks(name) for name in CALLS},
+    **{"dragoman translate": by_translate, "dragoman score": by_score},
+}
+LOAD_CLIENTS: dict[str, Ask] = {"load": loaded, "dragoman load-test": by_load_test}
+
+
 @pytest.mark.usefixtures("declared")
-@pytest.mark.parametrize(
-    "ask",
-    [
-        *(translated, translated_in_tasks, streamed, in_batches, scored, scored_in_tasks, loaded),
-        *(by_translate, by_score, by_load_test),
-    ],
-    ids=lambda ask: ask.__name__,
-)
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_it_is_sent_and_checked(ask: Ask, protocol: str) -> None:
+@pytest.mark.parametrize("client", [*CLIENTS, *LOAD_CLIENTS])
+def test_it_is_sent_and_checked(client: str, protocol: str) -> None:
+    ask = {**CLIENTS, **LOAD_CLIENTS}[client]
     with FakeServer() as server:
         url = server.grpc_url if protocol == "grpc" else server.http_url
         ask(url, {NAME: 2})
@@ -251,13 +247,6 @@ def test_the_own_api_describes_it(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.usefixtures("declared")
-@pytest.mark.parametrize(
-    "ask",
-    [
-        *(translated, translated_in_tasks, streamed, in_batches, scored, scored_in_tasks),
-        *(by_translate, by_score),
-    ],
-    ids=lambda ask: ask.__name__,
-)
-def test_clients_send_it_to_a_gateway(gateway: RunningGateway, ask: Ask) -> None:
-    ask(gateway.url, {NAME: 2, "source_language": "en", "target_language": "de"})
+@pytest.mark.parametrize("client", CLIENTS)
+def test_clients_send_it_to_a_gateway(gateway: RunningGateway, client: str) -> None:
+    CLIENTS[client](gateway.url, {NAME: 2, "source_language": "en", "target_language": "de"})

@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -244,13 +244,14 @@ def test_openapi_describes_it(gateway: RunningGateway) -> None:
     assert f"<dt><code>{NUMBER}</code> number" in page
 
 
-@pytest.mark.parametrize("url", [lambda s: s.grpc_url, lambda s: s.http_url], ids=["grpc", "http"])
-def test_lines_of_json_have_it(served: Served, url: Callable[[Any], str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("door", ["grpc_url", "http_url"])
+def test_lines_of_json_have_it(served: Served, door: str, tmp_path: Path) -> None:
     source, pairs = tmp_path / "source.txt", tmp_path / "pairs.tsv"
     source.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
     pairs.write_text("Good morning.\tGuten Morgen.\n", encoding="utf-8")
     command = ("-m", "dragoman", "--quiet")
-    options = ("--url", url(served.server), "--target-language", "de", "--return-loudness")
+    url = getattr(served.server, door)
+    options = ("--url", url, "--target-language", "de", "--return-loudness")
     lines = run(*command, "translate", *options, "--json", "--input", str(source)).splitlines()
     assert len(lines) == len(TEXTS)
     for line in lines:
@@ -272,23 +273,10 @@ def test_a_bundle_scores_it(served: Served, tmp_path: Path) -> None:
 
 def test_columns_of_parquet_have_it(served: Served, tmp_path: Path) -> None:
     parquet.write_table(Table.from_pydict({"text": TEXTS}), tmp_path / "in.parquet")
-    run(
-        "-m",
-        "dragoman",
-        "--quiet",
-        "batch",
-        "--url",
-        served.server.grpc_url,
-        "--input",
-        str(tmp_path / "in.parquet"),
-        "--output",
-        str(tmp_path / "out"),
-        "--field",
-        "text",
-        "--target-language",
-        "de",
-        "--return-loudness",
-    )
+    files = ("--input", str(tmp_path / "in.parquet"), "--output", str(tmp_path / "out"))
+    options = ("--field", "text", "--target-language", "de", "--return-loudness")
+    url = ("--url", served.server.grpc_url)
+    run("-m", "dragoman", "--quiet", "batch", *url, *files, *options)
     (written,) = (tmp_path / "out").glob("*.parquet")
     table = parquet.read_table(written)
     assert table.schema.field(NUMBER).type == float64()

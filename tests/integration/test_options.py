@@ -105,14 +105,6 @@ def test_a_stream_accepts_constraints(shipped: Served, name: str) -> None:
     assert last_of(client.translate_stream(TEXTS[0], **options)) == whole
 
 
-def test_the_endpoint_for_json_accepts_lists(shipped: Served) -> None:
-    body = {"text_input": TEXTS[0], "suppress": ["Tee", "Tasse"], "prefix": "Ich"}
-    status, answer = shipped.generate(body)
-    assert status == 200
-    assert "Tasse " not in answer["text_output"]
-    assert answer["text_output"].startswith("Ich ")
-
-
 def test_the_command_line_sends_them(shipped: Served, tmp_path: Path, cli: CommandLine) -> None:
     glossary = tmp_path / "terms.json"
     glossary.write_text('{"tea": "Kräutertee", "cup": "Tasse"}', encoding="utf-8")

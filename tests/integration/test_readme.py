@@ -42,15 +42,22 @@ def here(code: str, served: Served) -> str:
     )
 
 
-def run(command: list[str], **environment: str) -> str:
+def run(command: list[str], folder: Path = REPOSITORY, **environment: str) -> str:
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
+        cwd=folder,
         env={**os.environ, **environment},
     ).stdout
+
+
+def in_shell(code: str, folder: Path, served: Served) -> str:
+    """Run commands in a folder, with this server as the default one."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return run(["bash", "-ec", code], folder, PATH=path, DRAGOMAN_URL=served.server.grpc_url)
 
 
 def test_python(shipped: Served) -> None:
@@ -120,9 +127,7 @@ def test_options(shipped: Served) -> None:
 def test_attention(shipped: Served, tmp_path: Path) -> None:
     """The commands and the example of docs/attention.md."""
     (code,) = blocks("console", "--out attention.html", "docs/attention.md")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = f"cd {tmp_path}\n{code}"
-    run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    in_shell(code, tmp_path, shipped)
     assert "▁animal" in (tmp_path / "attention.html").read_text(encoding="utf-8")
     text = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
     (example,) = [code for kind, code in BLOCK.findall(text) if "dragoman_client" in code]
@@ -132,30 +137,22 @@ def test_attention(shipped: Served, tmp_path: Path) -> None:
     sizes = Manifest.load(bundle).dimensions
     assert printed.rstrip().endswith(f"({sizes.decoder_layers}, {sizes.heads}, 5, 5)")
     (code,) = [code for _, code in BLOCK.findall(text) if "--figure positions" in code]
-    script = f"cd {tmp_path}\n{code.replace('my-bundle', str(bundle))}"
-    printed = run(["bash", "-ec", script], PATH=path)
+    printed = in_shell(code.replace("my-bundle", str(bundle)), tmp_path, shipped)
     assert printed.split() == ["house.svg", "all.pdf", "positions.svg", "architecture.svg"]
 
 
 def test_translate_command(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("sh", "dragoman translate")
     (tmp_path / "german.txt").write_text("Ich habe Hunger.\n\nGute Nacht.\n", encoding="utf-8")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = f"cd {tmp_path}\n{code}"
-    printed = run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
-    assert len(printed.splitlines()) == 2
-    lines = (tmp_path / "english.txt").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 3
-    assert lines[0] == "I'm hungry."
-    assert lines[1] == ""
+    assert len(in_shell(code, tmp_path, shipped).splitlines()) == 2
+    hungry, blank, _ = (tmp_path / "english.txt").read_text(encoding="utf-8").splitlines()
+    assert (hungry, blank) == ("I'm hungry.", "")
 
 
 def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("console", "--format jsonl", "docs/translate.md")
     (tmp_path / "english.jsonl").write_text('{"id": 7, "text": "Good morning."}\n')
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = f"cd {tmp_path}\n{code}"
-    run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    in_shell(code, tmp_path, shipped)
     row = json.loads((tmp_path / "german.jsonl").read_text(encoding="utf-8"))
     assert (row["id"], row["translation"]) == (7, shipped.grpc.translate("Good morning.").text)
     assert "Morgen" in row["translation"]
@@ -164,9 +161,7 @@ def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
 def test_books(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("console", "--format document", "docs/translate.md")
     (tmp_path / "book.txt").write_text("# Hello.\n\n  I'm hungry.\n")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = f"cd {tmp_path}\n{code}"
-    run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    in_shell(code, tmp_path, shipped)
     translated = (tmp_path / "german.txt").read_text(encoding="utf-8")
     assert translated.endswith("\n\n  Ich habe Hunger.\n")
     assert translated.startswith("# ")
@@ -176,9 +171,7 @@ def test_load_test(shipped: Served, tmp_path: Path) -> None:
     (code,) = blocks("console", "--html report.html", "docs/load-test.md")
     (tmp_path / "english.txt").write_text("Good morning.\n")
     briefly = "--warm-up-s 0.1 --window-s 0.2 --windows 2 --metrics-url none"
-    script = f"cd {tmp_path}\n{code.splitlines()[0]} {briefly} --slo p99=60s"
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    printed = run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
+    printed = in_shell(f"{code.splitlines()[0]} {briefly} --slo p99=60s", tmp_path, shipped)
     assert printed.count(": met") == 3
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -188,9 +181,7 @@ def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
     text = (REPOSITORY / "client" / "README.md").read_text(encoding="utf-8")
     (code,) = [code for _, code in BLOCK.findall(text) if "grpcurl" in code]
     if shutil.which("grpcurl"):
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        script = f"cd {tmp_path}\n{here(code, shipped)}"
-        answer = json.loads(run(["bash", "-ec", script], PATH=path))
+        answer = json.loads(in_shell(here(code, shipped), tmp_path, shipped))
         raw = base64.b64decode(answer["rawOutputContents"][0])
     else:
         files = descriptor_pb2.FileDescriptorSet.FromString(protoset())

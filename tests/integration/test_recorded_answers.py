@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from client.tests.recorded_answers import CASES, RECORDING, WITHOUT_ENGINE, Case, answer
+from tests.compact_json import compact_json
 from tests.servers import Served, serving
 
 
@@ -32,7 +33,7 @@ def found(shipped: Served) -> dict[str, Any]:
         os.kill(served.server.engine.pid, signal.SIGKILL)
         current |= answers(WITHOUT_ENGINE, served)
     if os.environ.get("DRAGOMAN_RECORD"):
-        RECORDING.write_text(json.dumps(current, indent=1) + "\n", encoding="utf-8")
+        RECORDING.write_text(compact_json(current) + "\n", encoding="utf-8")
     return current
 
 

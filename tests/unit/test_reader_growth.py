@@ -67,19 +67,9 @@ _SENTENCES_SIZE = 20_000
 _PROSE = "The committee met at 10.\nIt was late, so they left.\n\n"
 _CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", "\\"]
 _PHRASES = [
-    "a ",
-    "a\n",
-    "1. ",
-    "A. ",
-    "Dr. ",
-    "der 2. ",
-    '?" ',
-    "...",
-    "http://a.b/",
-    "a@b.",
-    "a,b\n",
+    *("a ", "a\n", "1. ", "A. ", "Dr. ", "der 2. ", '?" ', "...", "http://a.b/", "a@b.", "a,b\n"),
+    *("{{", "%(", "%0", "</a ", "<a x='", "a\tb\n", "[a](", "&lt;a", '{"a":', '"a","b"\n'),
 ]
-_PHRASES += ["{{", "%(", "%0", "</a ", "<a x='", "a\tb\n", "[a](", "&lt;a", '{"a":', '"a","b"\n']
 _TOKENIZER = Tokenizer(REPOSITORY / "model_repository/translate/1/bundle/tokenizer.model")
 _GLOSSARY = Glossary({"a" + " a" * number: "b" for number in range(20)})
 _FORWARDING = Forwarding(("10.0.0.0/8",))
@@ -144,36 +134,14 @@ _SEGMENT = (
     "</segment></unit></file></xliff>"
 )
 _IN_TAGS = [
-    "<a>x</a>",
-    "x<b/>",
-    "x<!---->",
-    "&amp;",
-    "&lt;a",
-    "&lt;b&gt;",
-    "<![CDATA[<a]]>",
-    "%0",
-    "{{a",
-    "x ",
+    *("<a>x</a>", "x<b/>", "x<!---->", "&amp;", "&lt;a"),
+    *("&lt;b&gt;", "<![CDATA[<a]]>", "%0", "{{a", "x "),
 ]
 _UNCLOSED = [
-    "<b>",
-    "<b>x ",
-    "<div>",
-    "<p><b>x",
-    "<a>x<p>",
-    "<table><tr><td>x",
-    "<svg>x<p>",
-    "</>x",
-    "<",
-    "&",
-]
-_UNCLOSED += [
-    "<!--",
-    "<li><b>x",
-    "<span>x</i> ",
-    "<font></p>x",
-    "<object><b></object>x",
-    "<meta charset=x>",
+    *("<b>", "<b>x ", "<div>", "<p><b>x", "<a>x<p>"),
+    *("<table><tr><td>x", "<svg>x<p>", "</>x", "<", "&"),
+    *("<!--", "<li><b>x", "<span>x</i> ", "<font></p>x"),
+    *("<object><b></object>x", "<meta charset=x>"),
 ]
 _CUE = "1\n00:00:00,000 --> 00:00:01,000\n%s\n\n"
 _CUES = [_CUE % "and a", _CUE % "A.", _CUE % "", _CUE % "<i>a</i>"]
@@ -201,19 +169,8 @@ _USUAL = {
 _MARKDOWN = [
     *("*a", "*a* ", "**a", "_a_ ", "[", "]", "[a](b) ", "[a](", '![a](b "', "`a` ", "``", "<a "),
     *("<!--", "- ", "> ", "- a\n", "> a\n", "1. a\n", "| a ", "|a|b|\n|-|-|\n", "a  \n", "~~~\n"),
-    *(
-        "[a]: b\n",
-        "# a\n",
-        "<p>\n",
-        "[^a] ",
-        "{{a",
-        "$a",
-        "&amp;",
-        "\\",
-        "\t",
-        "a\n===\n",
-        "!!! a\n ",
-    ),
+    *("[a]: b\n", "# a\n", "<p>\n", "[^a] ", "{{a"),
+    *("$a", "&amp;", "\\", "\t", "a\n===\n", "!!! a\n "),
 ]
 _RUN = "<w:r><w:t>x</w:t></w:r>"
 _IN_RUNS = [

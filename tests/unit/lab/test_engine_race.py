@@ -20,13 +20,7 @@ from dragoman.kernel.text import END_ID, Tokenizer
 from lab.engine.student import Model, qualities_of, speeds_of
 from lab.peers import engine_race, same_translations, test_set
 from lab.peers.engine_race import Best, Case, Workload, check_lengths, peer_settings, race
-from lab.peers.models.base_model import (
-    SOURCE_TOKENS,
-    TARGET_TOKENS,
-    random_sources,
-    random_texts,
-    write_random_bundle,
-)
+from lab.peers.models import base_model
 from lab.peers.processes import (
     PeerSetting,
     Precision,
@@ -205,19 +199,19 @@ def test_too_long_sentences_are_omitted(tmp_path: Path, random_bundle: Path) -> 
 
 
 def test_base_sources_are_of_one_length_and_always_the_same() -> None:
-    inputs = random_sources(3, vocab_size=1000)
-    assert inputs == random_sources(3, vocab_size=1000)
-    assert {len(source) for source in inputs.sources} == {SOURCE_TOKENS}
+    inputs = base_model.random_sources(3, vocab_size=1000)
+    assert inputs == base_model.random_sources(3, vocab_size=1000)
+    assert {len(source) for source in inputs.sources} == {base_model.SOURCE_TOKENS}
     assert all(min(source[:-1]) > END_ID for source in inputs.sources)
     assert all(max(source) < 1000 and source[-1] == END_ID for source in inputs.sources)
 
 
 def test_random_texts_have_the_expected_lengths(tmp_path: Path) -> None:
-    bundle = write_random_bundle(tmp_path, SMALL)
+    bundle = base_model.write_random_bundle(tmp_path, SMALL)
     tokenizer = Tokenizer(bundle / "tokenizer.model")
-    texts = random_texts(20, SMALL)
+    texts = base_model.random_texts(20, SMALL)
     lengths = [len(tokenizer.encode_source(text, "de")) for text in texts]
-    assert all(abs(length - SOURCE_TOKENS) <= 1 for length in lengths)
+    assert all(abs(length - base_model.SOURCE_TOKENS) <= 1 for length in lengths)
     assert len(set(texts)) == 20
     translator = Translator(bundle)
     assert run_in_process(translator, texts, beam_width=2, seconds=1.0)[0] > 0
@@ -226,8 +220,8 @@ def test_random_texts_have_the_expected_lengths(tmp_path: Path) -> None:
 
 def test_both_generate_translations_without_end_symbols(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
-    bundle = write_random_bundle(tmp_path, SMALL)
-    inputs = random_sources(3, SMALL.vocab_size)
+    bundle = base_model.write_random_bundle(tmp_path, SMALL)
+    inputs = base_model.random_sources(3, SMALL.vocab_size)
     answers = []
     with (
         converted(bundle) as model,
@@ -238,7 +232,7 @@ def test_both_generate_translations_without_end_symbols(tmp_path: Path) -> None:
             answers.append([process.run(inputs, BatchSearch(width, 2)) for width in (1, 4)])
             assert process.peak_bytes > 2**20
     for answer in (answer for both in answers for answer in both):
-        assert answer.tokens == [TARGET_TOKENS] * 3
+        assert answer.tokens == [base_model.TARGET_TOKENS] * 3
         assert all(answer.cut)
     assert answers[0][0].ids == answers[1][0].ids
 

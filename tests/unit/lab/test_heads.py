@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from lab.attention.heads import (
 )
 from lab.measurement import SHIPPED
 from tests.conftest import REPOSITORY
+from tests.drawings import texts_of
 from tests.marian_models import MarianModel, write_marian
 
 
@@ -186,14 +186,6 @@ def test_the_pages_table_equals_the_measurements(looker: Looker) -> None:
         # The last digit may differ on another machine.
         for shown, actual in zip(row[5:], measured[5:], strict=True):
             assert float(shown or 0) == pytest.approx(float(actual or 0), abs=0.011)
-
-
-def texts_of(path: Path) -> list[str]:
-    return [
-        element.text or ""
-        for element in ElementTree.parse(path).iter()
-        if element.tag.endswith("}text")
-    ]
 
 
 def imported_bundle(folder: Path, tags: tuple[str, ...]) -> Path:

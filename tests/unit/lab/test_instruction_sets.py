@@ -26,14 +26,7 @@ from lab.peers.instruction_sets import (
 from lab.peers.models.base_model import write_random_bundle
 from lab.peers.processes import converted, start_engine
 
-SMALL = ModelConfig(
-    vocab_size=1000,
-    model_size=64,
-    feed_forward_size=64,
-    heads=4,
-    encoder_layers=1,
-    decoder_layers=1,
-)
+SMALL = ModelConfig(1000, 64, 64, 4, encoder_layers=1, decoder_layers=1)
 ONEDNN_LOG = """\
 onednn_verbose,info,oneDNN v3.1.1 (commit 7f59ae1)
 onednn_verbose,info,cpu,runtime:OpenMP,nthr:1

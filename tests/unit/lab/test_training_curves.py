@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from xml.etree import ElementTree
-
 from lab.training.training_curves import curves, draw, read_curves
 from tests.conftest import REPOSITORY
+from tests.drawings import texts_of
 
 RUNS = REPOSITORY / "docs" / "training-runs"
 
@@ -39,12 +38,4 @@ def test_every_documented_run_has_its_picture() -> None:
         assert f"({log.name})" in page
         assert f"({log.stem}.svg)" in page
         # Fonts and the last digits may differ; the content of the chart may not.
-        assert texts_of(draw(read_curves(log))) == texts_of(log.with_suffix(".svg").read_text())
-
-
-def texts_of(svg: str) -> list[str]:
-    return [
-        element.text or ""
-        for element in ElementTree.fromstring(svg).iter()
-        if element.tag[-5:] == "}text"
-    ]
+        assert texts_of(draw(read_curves(log))) == texts_of(log.with_suffix(".svg"))

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from dragoman_client.files.file_formats import (
-    FORMATS,
-    READABLE,
-    FormatName,
-    Reading,
-    check_running_text,
-    format_of,
-    open_reader,
-)
+from dragoman_client.files import file_formats
 
 CONTENTS = {
     "SubRip subtitles": b"1\r\n00:00:01,000 --> 00:00:04,000\r\nHello, how are you?\r\n",
@@ -51,7 +43,7 @@ def test_a_format_is_recognized_by_its_beginning(
     kind: str, content: bytes, before: bytes, name: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{name} is {kind}, and may be damaged"):
-        check_running_text(name, before + content)
+        file_formats.check_running_text(name, before + content)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +51,7 @@ def test_a_format_is_recognized_by_its_beginning(
     [b'[{"text": "Hello"}]', b'["Hello", "you"]', b'{"a": {"b": 1}}', b'  [\n  {"id": 1}]'],
 )
 def test_json_has_several_beginnings(content: bytes) -> None:
-    known = format_of("a", content)
+    known = file_formats.format_of("a", content)
     assert known is not None
     assert known.title == "JSON"
 
@@ -67,7 +59,7 @@ def test_json_has_several_beginnings(content: bytes) -> None:
 @pytest.mark.parametrize("content", RUNNING_TEXTS)
 @pytest.mark.parametrize("name", ["a", "a.txt", "A.TXT"])
 def test_running_text_is_not_refused(name: str, content: bytes) -> None:
-    check_running_text(name, content)
+    file_formats.check_running_text(name, content)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +77,14 @@ def test_running_text_is_not_refused(name: str, content: bytes) -> None:
 )
 def test_a_format_is_recognized_by_its_name(name: str, kind: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} is {kind}, and may be damaged"):
-        check_running_text(name, b"Hello.\n")
+        file_formats.check_running_text(name, b"Hello.\n")
 
 
 def test_programs_in_typescript_are_no_files_of_qt() -> None:
-    known = format_of("a.ts", b"\n<!DOCTYPE TS><TS/>")
-    assert known is READABLE["xml"] is format_of("a.ts")
+    known = file_formats.format_of("a.ts", b"\n<!DOCTYPE TS><TS/>")
+    assert known is file_formats.READABLE["xml"] is file_formats.format_of("a.ts")
     with pytest.raises(ValueError, match=r"unknown format '\.ts'"):
-        check_running_text("a.ts", b"import {a} from 'b';\n")
+        file_formats.check_running_text("a.ts", b"import {a} from 'b';\n")
 
 
 @pytest.mark.parametrize(
@@ -100,26 +92,28 @@ def test_programs_in_typescript_are_no_files_of_qt() -> None:
 )
 def test_binary_files_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        check_running_text("a", content)
+        file_formats.check_running_text("a", content)
 
 
 def test_each_name_of_a_format_has_one_entry_that_reads_it() -> None:
-    assert list(READABLE) == list(get_args(FormatName))
-    for name in READABLE:
-        assert not open_reader(name, Reading("en", "de", ("a",))).warnings
+    assert list(file_formats.READABLE) == list(get_args(file_formats.FormatName))
+    for name in file_formats.READABLE:
+        assert not file_formats.open_reader(name, file_formats.Reading("en", "de", ("a",))).warnings
     with pytest.raises(ValueError, match=r"^format 'pdf' is not known: give html, "):
-        open_reader("pdf", Reading())
+        file_formats.open_reader("pdf", file_formats.Reading())
 
 
 def test_each_extension_belongs_to_one_format() -> None:
-    endings = [ending for known in FORMATS for ending in known.endings]
+    endings = [ending for known in file_formats.FORMATS for ending in known.endings]
     assert len(endings) == len(set(endings))
     assert all(ending == ending.lower() and ending.startswith(".") for ending in endings)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_the_first_bytes_are_read_in_the_encoding_that_their_mark_names(encoding: str) -> None:
-    known = format_of("a", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n".encode(encoding))
+    known = file_formats.format_of(
+        "a", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n".encode(encoding)
+    )
     assert known is not None
     assert known.title == "WebVTT subtitles"
 
@@ -129,4 +123,4 @@ def test_the_first_bytes_are_read_in_the_encoding_that_their_mark_names(encoding
 )
 def test_a_refusal_names_what_to_do_instead(name: str, program: str) -> None:
     with pytest.raises(ValueError, match=f"may be damaged as running text: .*{program}"):
-        check_running_text(name, b"Hello")
+        file_formats.check_running_text(name, b"Hello")

@@ -183,34 +183,22 @@ def test_other_refusals_are_mapped_by_their_status(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"translations": [1]}', b'{"translations": [{}]}', b"[" * 99_999]
+    ("method", "body"),
+    [
+        *(("translate", body) for body in (b"", b"[]", b"{}", b"[" * 99_999)),
+        *(("translate", b'{"translations": [%b]}' % part) for part in (b"1", b"{}")),
+        *(("translate_stream", body) for body in (b"", b": keep-alive\n\n", b"data: {}\n\n")),
+        ("translate_stream", b"data: [\n\n"),
+        ("translate_stream", b'event: error\ndata: {"error": 1}\n\n'),
+    ],
 )
-def test_invalid_answers_are_errors(body: bytes) -> None:
+def test_invalid_answers_are_errors(method: str, body: bytes) -> None:
     with (
         answering((200, {}, INFO), (200, {}, body)) as (url, _),
         Translator(url, retries=0) as translator,
         pytest.raises(ServerError),
     ):
-        translator.translate("a")
-
-
-@pytest.mark.parametrize(
-    "stream",
-    [
-        b"",
-        b": keep-alive\n\n",
-        b"data: {}\n\n",
-        b"data: [\n\n",
-        b'event: error\ndata: {"error": 1}\n\n',
-    ],
-)
-def test_invalid_streams_are_errors(stream: bytes) -> None:
-    with (
-        answering((200, {}, INFO), (200, {}, stream)) as (url, _),
-        Translator(url, retries=0) as translator,
-        pytest.raises(ServerError),
-    ):
-        list(translator.translate_stream("a"))
+        list(getattr(translator, method)("a"))
 
 
 def test_a_stream_with_carriage_returns_and_comments() -> None:

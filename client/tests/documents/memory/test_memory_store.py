@@ -11,19 +11,10 @@ from dragoman_documents.memory.pairs import MOST_CHARACTERS, Pair
 from dragoman_options.markup import Code
 
 _WORDS = [
-    "the",
-    "a",
-    "committee",
-    "report",
-    "city",
-    "harbour",
-    "light",
-    "old",
-    "new",
-    "reads",
-    "takes",
+    *("the", "a", "committee", "report", "city"),
+    *("harbour", "light", "old", "new", "reads", "takes"),
+    *("under", "over", "seven", "漢字", "größe"),
 ]
-_WORDS += ["under", "over", "seven", "漢字", "größe"]
 
 
 def _sentence(chance: random.Random, number: int) -> str:

@@ -54,22 +54,15 @@ def test_real_documents(path: Path) -> None:
 _WORDS = st.sampled_from(["The ", "old ", "house", " is", " big", ". ", "A&amp;B", " ", "É", "7"])
 _LOOKS = st.sampled_from(
     [
-        "",
-        "<w:b/>",
-        '<w:lang w:val="fr-FR"/>',
+        *("", "<w:b/>", "<w:i/>", '<w:lang w:val="fr-FR"/>', '<w:rFonts w:hint="eastAsia"/>'),
         '<w:b/><w:lang w:val="en-US"/><w:noProof/>',
-        "<w:i/>",
-        '<w:rFonts w:hint="eastAsia"/>',
     ]
 )
 _RUNS = st.builds(run, _WORDS, _LOOKS, st.sampled_from(["", ' w:rsidR="00A1"']))
 _IN_RUN = st.sampled_from(
     [
-        "<w:tab/>",
-        "<w:br/>",
+        *("<w:tab/>", "<w:br/>", "<w:noBreakHyphen/>", "<w:softHyphen/>"),
         '<w:footnoteReference w:id="1"/>',
-        "<w:noBreakHyphen/>",
-        "<w:softHyphen/>",
         "<w:drawing><wp:inline xmlns:wp='wp'><wp:docPr id='1' descr='A cat'/></wp:inline>"
         "</w:drawing>",
         "<w:pict><v:textbox xmlns:v='v'><w:txbxContent><w:p><w:r><w:t>In a box</w:t></w:r></w:p>"
@@ -86,12 +79,9 @@ _OBJECTS = st.builds(
 _MARKS = st.sampled_from(
     [
         '<w:proofErr w:type="spellStart"/>',
-        '<w:bookmarkStart w:id="1" w:name="a"/>',
-        '<w:bookmarkEnd w:id="1"/>',
-        '<w:bookmarkStart w:id="2" w:name="b"/>',
-        '<w:bookmarkEnd w:id="2"/>',
-        '<w:commentRangeStart w:id="1"/>',
-        '<w:commentRangeEnd w:id="1"/>',
+        *('<w:bookmarkStart w:id="1" w:name="a"/>', '<w:bookmarkEnd w:id="1"/>'),
+        *('<w:bookmarkStart w:id="2" w:name="b"/>', '<w:bookmarkEnd w:id="2"/>'),
+        *('<w:commentRangeStart w:id="1"/>', '<w:commentRangeEnd w:id="1"/>'),
         '<w:del w:id="3"><w:r><w:delText>gone </w:delText></w:r></w:del>',
         "<w:moveFrom><w:r><w:t>moved away </w:t></w:r></w:moveFrom>",
         "<m:oMath xmlns:m='m'><m:r><m:t>x</m:t></m:r></m:oMath>",
@@ -263,15 +253,8 @@ def test_cells_that_formulas_quote_are_left_and_counted() -> None:
     strings = "".join(
         f"<si><t>{text}</t></si>"
         for text in (
-            "Open",
-            "OPEN ",
-            "Closed",
-            "Open it",
-            "Northern",
-            "done",
-            "a, b",
-            "Price",
-            "No",
+            *("Open", "OPEN ", "Closed", "Open it", "Northern"),
+            *("done", "a, b", "Price", "No"),
         )
     )
     sheet = (
@@ -415,15 +398,8 @@ BOOK = archive(
     }
 )
 OPEN_DOCUMENT_TEXTS = [
-    "A note",
-    "Its second",
-    "Heading",
-    "A remark",
-    "A red car.",
-    "Name\u2028Age\u2028and more",
-    "In a word, page ",
-    "In a box",
-    "yes",
+    *("A note", "Its second", "Heading", "A remark", "A red car."),
+    *("Name\u2028Age\u2028and more", "In a word, page ", "In a box", "yes"),
 ]
 
 

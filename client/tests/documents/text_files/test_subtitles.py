@@ -50,25 +50,10 @@ def _skeleton(name: str, document: bytes) -> tuple[list[str], list[str]]:
 
 _WORDS = st.sampled_from(
     [
-        *(
-            "I saw ",
-            "the house",
-            " of a friend, ",
-            "He left. ",
-            "It was late! ",
-            "Zangemann ",
-            "\n",
-        ),
-        *(
-            "<i>quickly</i> ",
-            "<b>",
-            "</i>",
-            "{\\an8}",
-            "<v Ann>",
-            "- No.\n- Yes.",
-            "\r\n",
-            "&amp; ",
-        ),
+        *("I saw ", "the house", " of a friend, "),
+        *("He left. ", "It was late! ", "Zangemann ", "\n"),
+        *("<i>quickly</i> ", "<b>", "</i>", "{\\an8}"),
+        *("<v Ann>", "- No.\n- Yes.", "\r\n", "&amp; "),
         *("<c.a>red</c> ", "<00:00:01.000>", "[music]", "♪ la la", "MAN: Hello", "a < b ", "<3"),
     ]
 )

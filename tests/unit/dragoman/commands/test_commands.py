@@ -281,14 +281,7 @@ def test_a_byte_order_mark_is_not_scored(
     rows = []
     for encoding in ("utf-8", "utf-8-sig"):
         (tmp_path / encoding).write_text("red\tblue\ngreen\tpink\n", encoding=encoding)
-        words = [
-            "score",
-            str(random_bundle),
-            "--tsv",
-            str(tmp_path / encoding),
-            "--target-language",
-            "de",
-        ]
+        words = ["score", random_bundle, "--tsv", tmp_path / encoding, "--target-language", "de"]
         rows.append(cli.rows(*words, "--json"))
     assert rows[0] == rows[1]
     assert [row["source"] for row in rows[1]] == ["red", "green"]

@@ -67,14 +67,6 @@ def in_tensors(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
     return apply
 
 
-def as_pickle(content: object) -> Change:
-    def apply(folder: Path) -> None:
-        (folder / "model.safetensors").unlink()
-        torch.save(content, folder / "pytorch_model.bin")
-
-    return apply
-
-
 def write(name: str, content: bytes) -> Change:
     return lambda folder: (folder / name).write_bytes(content)
 
@@ -97,26 +89,31 @@ class Code:
         return os.system, (f"touch '{self.path}'",)
 
 
-def with_code(write: Callable[[object, Path], object]) -> Change:
-    """A pickle that would create a file in the model's folder."""
+def as_pickle(write: Callable[[Path], object]) -> Change:
+    """Weights in `pytorch_model.bin`, which a function writes."""
 
     def apply(folder: Path) -> None:
         (folder / "model.safetensors").unlink()
-        write({"weight": Code(folder / CODE_RAN)}, folder / "pytorch_model.bin")
+        write(folder / "pytorch_model.bin")
 
     return apply
+
+
+def pickled(content: object) -> Change:
+    return as_pickle(lambda path: torch.save(content, path))
+
+
+def as_bytes(content: bytes) -> Change:
+    return as_pickle(lambda path: path.write_bytes(content))
+
+
+def with_code(save: Callable[[object, Path], object]) -> Change:
+    """A pickle that would create a file in the model's folder."""
+    return as_pickle(lambda path: save({"weight": Code(path.with_name(CODE_RAN))}, path))
 
 
 def bare_pickle(content: object, path: Path) -> None:
     path.write_bytes(pickle.dumps(content, protocol=2))
-
-
-def as_bytes(content: bytes) -> Change:
-    def apply(folder: Path) -> None:
-        (folder / "model.safetensors").unlink()
-        (folder / "pytorch_model.bin").write_bytes(content)
-
-    return apply
 
 
 def odd_tensor(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
@@ -124,7 +121,7 @@ def odd_tensor(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
 
     def apply(folder: Path) -> None:
         tensors = safetensors.torch.load_file(folder / "model.safetensors")
-        as_pickle(tensors | {LAYER: change(tensors[LAYER])})(folder)
+        pickled(tensors | {LAYER: change(tensors[LAYER])})(folder)
 
     return apply
 
@@ -146,13 +143,8 @@ NOT_LOADED = "pytorch_model.bin: contains more than tensors, possibly code, and 
 
 
 DAMAGED_PICKLES = (
-    b"x",
-    b"\x80\x02",
-    b"\x80\x02X\x01",
-    b"\x80\x020.",
-    b"\x80\x02].a",
-    b"\x80\x02K\x01K\x02\x86R.",
-    b"\x80\x02}(K\x01u.",
+    *(b"x", b"\x80\x02", b"\x80\x02X\x01", b"\x80\x020.", b"\x80\x02].a"),
+    *(b"\x80\x02K\x01K\x02\x86R.", b"\x80\x02}(K\x01u."),
 )
 
 
@@ -203,8 +195,8 @@ DAMAGED_PICKLES = (
         ),
         (with_code(torch.save), NOT_LOADED),
         (with_code(bare_pickle), NOT_LOADED),
-        (as_pickle([torch.ones(1)]), "is not a list of tensors by name"),
-        (as_pickle({1: torch.ones(1), "a": torch.ones(1)}), "is not a list of tensors by name"),
+        (pickled([torch.ones(1)]), "is not a list of tensors by name"),
+        (pickled({1: torch.ones(1), "a": torch.ones(1)}), "is not a list of tensors by name"),
         *((as_bytes(damaged), "pytorch_model.bin: ") for damaged in DAMAGED_PICKLES),
         (odd_tensor(torch.Tensor.to_sparse), f"{LAYER!r} is not stored as a dense tensor"),
         (odd_tensor(lambda t: t.to("meta")), f"{LAYER!r} is not stored as a dense tensor"),

@@ -9,11 +9,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import dragoman_client.memory_translator
 import pytest
-from dragoman_client import InvalidRequest
 from dragoman_documents.memory.memory_store import Memory
 
 from client.tests.stand_ins import FakeTransport
@@ -225,15 +223,7 @@ def test_lines_take_translations_from_a_memory(
 def test_a_refused_text_beside_stored_ones_is_named(
     tmp_path: Path, tmx: Path, transport: FakeTransport, caplog: pytest.LogCaptureFixture
 ) -> None:
-    infer = transport.infer
-
-    def refuse(inputs: Any, *_: Any, **__: Any) -> Any:
-        for index, text in enumerate(inputs["text_input"]):
-            if text.startswith(b"bad"):
-                raise InvalidRequest(f"text {index} is bad", text_index=index)
-        return infer(inputs)
-
-    transport.infer = refuse  # type: ignore[method-assign]
+    transport.refused = "bad"
     lines, output = tmp_path / "a.txt", tmp_path / "b.txt"
     lines.write_text("Good night.\nGood day.\nGood night.\nbad\nGood night.\n")
     flags = ["--memory", str(tmx), "--target-language", "de"]

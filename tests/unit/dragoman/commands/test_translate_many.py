@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from dragoman_client import InvalidRequest, ServerUnavailable
+from dragoman_client import ServerUnavailable
 
 from client.tests.stand_ins import FakeTransport
 from dragoman.kernel.errors import DragomanError, UsageError
-from tests.unit.dragoman.commands.test_translate import Run, Terminal
+from tests.unit.dragoman.commands.test_translate import Run, open_terminal
 from tests.unit.dragoman.commands.test_translate import run as run
 from tests.unit.dragoman.commands.test_translate import transport as transport
 
@@ -137,15 +135,8 @@ def test_an_interrupted_run_is_resumed(
     run: Run, transport: FakeTransport, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No file is translated twice, and none is left half-written."""
-    infer = transport.infer
     words = ("--input", str(folder), "--output", str(folder.parent / "out"))
-
-    def fail(inputs: Any, *_: Any, **__: Any) -> Any:
-        if len(transport.requests) >= 2:
-            raise ServerUnavailable("away")
-        return infer(inputs)
-
-    transport.infer = fail  # type: ignore[method-assign]
+    transport.failure = 2, ServerUnavailable("away")
     with pytest.raises(DragomanError, match=r"after 2 files: away; --resume skips the finished"):
         run(*words, "--retries", "0")
     written = read(folder.parent / "out")
@@ -157,7 +148,7 @@ def test_an_interrupted_run_is_resumed(
     assert finished.keys() <= FILES.keys()
     with pytest.raises(UsageError, match=r"exists: give --force to replace it, or --resume"):
         run(*words)
-    transport.infer = infer  # type: ignore[method-assign]
+    transport.failure = None
     caplog.set_level("INFO")
     run(*words, "--resume")
     check(read(folder.parent / "out"))
@@ -169,10 +160,7 @@ def test_an_interrupted_run_is_resumed(
 def test_refused_texts_are_counted_over_all_files(
     run: Run, transport: FakeTransport, folder: Path
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise InvalidRequest("text 0 is bad", text_index=0)
-
-    transport.infer = refuse  # type: ignore[method-assign]
+    transport.refused = ""
     out = folder.parent / "out"
     with pytest.raises(DragomanError, match="5 texts were refused and left as they were"):
         run("--input", str(folder), "--output", str(out))
@@ -183,9 +171,7 @@ def test_refused_texts_are_counted_over_all_files(
 def test_one_progress_bar_shows_all_files(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
+    terminal = open_terminal(monkeypatch)
     run("--input", str(folder), "--output", str(folder.parent / "out"))
     assert "5 texts" in terminal.getvalue()
 

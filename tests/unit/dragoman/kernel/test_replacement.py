@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.kernel import replacement
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.replacement import (
-    KEPT_PREFIX,
-    check_file,
-    check_folder,
-    exists,
-    replace_folder,
-)
 
 
 def own_files(folder: Path) -> list[str]:
@@ -32,29 +26,29 @@ def folder_of(folder: Path, *names: str) -> Path:
 
 def test_a_file_is_replaced_only_by_force(tmp_path: Path) -> None:
     file = tmp_path / "german.txt"
-    check_file(file, force=False)
+    replacement.check_file(file, force=False)
     file.write_text("precious")
-    check_file(file, force=True)
+    replacement.check_file(file, force=True)
     with pytest.raises(UsageError, match=r"german\.txt exists: give --force to replace it$"):
-        check_file(file, force=False)
+        replacement.check_file(file, force=False)
     for force in (False, True):
         with pytest.raises(UsageError, match="is a folder: name a file"):
-            check_file(tmp_path, force)
-        check_file(Path("/dev/null"), force)
+            replacement.check_file(tmp_path, force)
+        replacement.check_file(Path("/dev/null"), force)
     either = "german.txt exists: give --force to replace it, or --resume to continue it"
-    assert str(exists(Path("german.txt"), resumable=True)) == either
+    assert str(replacement.exists(Path("german.txt"), resumable=True)) == either
 
 
 def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
-    check_folder(folder, False, own_files)
+    replacement.check_folder(folder, False, own_files)
     (folder / "empty").mkdir(parents=True)
-    check_folder(folder, False, own_files)
-    folder_of(folder, "manifest", "a/b", "a/__pycache__/b.pyc", f"a/{KEPT_PREFIX}1")
+    replacement.check_folder(folder, False, own_files)
+    folder_of(folder, "manifest", "a/b", "a/__pycache__/b.pyc", f"a/{replacement.KEPT_PREFIX}1")
     with pytest.raises(UsageError, match=r"folder exists: give --force to replace it$"):
-        check_folder(folder, False, own_files)
-    check_folder(folder, True, own_files)
-    replace_folder(folder_of(tmp_path / "new", "manifest"), folder)
+        replacement.check_folder(folder, False, own_files)
+    replacement.check_folder(folder, True, own_files)
+    replacement.replace_folder(folder_of(tmp_path / "new", "manifest"), folder)
     assert [path.name for path in folder.iterdir()] == ["manifest"]
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
@@ -63,10 +57,10 @@ def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
 def test_force_deletes_nothing_of_another_origin(tmp_path: Path, name: str) -> None:
     folder = folder_of(tmp_path / "folder", "manifest", "a/b", name)
     with pytest.raises(UsageError, match=f"holds {name}, which this command did not write"):
-        check_folder(folder, True, own_files)
+        replacement.check_folder(folder, True, own_files)
     (folder / "manifest").unlink()
     with pytest.raises(UsageError, match=r"was not written by this command, .* is none of ours"):
-        check_folder(folder, True, own_files)
+        replacement.check_folder(folder, True, own_files)
 
 
 def test_force_follows_no_link(tmp_path: Path) -> None:
@@ -76,7 +70,7 @@ def test_force_follows_no_link(tmp_path: Path) -> None:
     folder_of(tmp_path, "file")
     for name in ("link", "broken", "file"):
         with pytest.raises(UsageError, match=f"{name} is not a folder: name another"):
-            check_folder(tmp_path / name, True, own_files)
+            replacement.check_folder(tmp_path / name, True, own_files)
     (folder / "linked").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="holds linked, which"):
-        check_folder(folder, True, own_files)
+        replacement.check_folder(folder, True, own_files)

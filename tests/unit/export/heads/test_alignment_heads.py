@@ -23,17 +23,23 @@ def give_directions(bundle: Path, *directions: tuple[str, str]) -> None:
     ).write(bundle)
 
 
-def test_the_command_writes_into_the_manifest(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
-) -> None:
-    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+@pytest.fixture
+def bundle(random_bundle: Path, tmp_path: Path) -> Path:
+    """A copy of a bundle, beside the text `held`."""
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
-    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
-    assert main([*words, "--dry-run"]) == 0
+    return Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
+
+
+def align_heads(bundle: Path) -> list[str]:
+    """The command for a bundle and the text beside it."""
+    return ["align-heads", str(bundle), "--text", "held", "--data-dir", str(bundle.parent)]
+
+
+def test_the_command_writes_into_the_manifest(bundle: Path, cli: CommandLine) -> None:
+    words = align_heads(bundle)
+    first = cli.prints(*words, "--dry-run")
     assert Manifest.load(bundle).alignment is None
-    first = capsys.readouterr().out
-    assert main(words) == 0
-    assert capsys.readouterr().out == first
+    assert cli.prints(*words) == first
     chosen = Manifest.load(bundle).alignment
     assert chosen is not None
     # Heads of random weights get most anchors wrong, whatever they agree on.
@@ -47,37 +53,29 @@ def test_the_command_writes_into_the_manifest(
 
 
 def test_a_text_without_anchors_has_the_agreement_of_both_directions(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
+    bundle: Path, cli: CommandLine
 ) -> None:
-    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
     pairs = [(source, target.upper()[::-1]) for source, target in reverse_pairs(100, seed=6)]
-    write_pairs(tmp_path / "held", pairs, ("en", "de"))
-    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
-    assert main(words) == 0
+    write_pairs(bundle.parent / "held", pairs, ("en", "de"))
+    words = align_heads(bundle)
+    printed = cli.prints(*words)
     chosen = Manifest.load(bundle).alignment
     assert chosen is not None
     assert (chosen.criterion, chosen.text) == ("agreement", "held")
-    printed = capsys.readouterr().out
     assert "by anchors" not in printed
     assert printed.splitlines()[1].startswith(f"  agreement {chosen.value:.3f} beyond position (")
     give_directions(bundle, ("en", "de"), ("de", "fr"), ("fr", "en"))
     assert "the text has 0 anchors" in cli.refusal(*words)
 
 
-def test_one_direction_falls_back_to_anchors(
-    random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
-    write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
-    words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
+def test_one_direction_falls_back_to_anchors(bundle: Path, cli: CommandLine) -> None:
     values = []
     for ring in (("en", "de", "fr"), ("de", "en", "fr")):
         give_directions(bundle, *zip(ring, (*ring[1:], ring[0]), strict=True))
-        assert main(words) == 0
+        printed = cli.prints(*align_heads(bundle))
         chosen = Manifest.load(bundle).alignment
         assert chosen is not None
         assert chosen.criterion == "anchors"
-        printed = capsys.readouterr().out
         assert "agreement" not in printed
         expected = f"  {chosen.value:.1%} of {chosen.count} anchors right"
         assert printed.splitlines()[1] == expected
@@ -85,18 +83,11 @@ def test_one_direction_falls_back_to_anchors(
     assert values[0] != values[1]  # it uses the direction of translation
 
 
-def test_a_text_in_two_of_three_languages_is_enough(
-    random_bundle: Path, tmp_path: Path, cli: CommandLine
-) -> None:
-    write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))
-    printed = []
-    for third in (False, True):
-        bundle = Path(shutil.copytree(random_bundle, tmp_path / f"bundle{third}"))
-        if third:
-            give_directions(bundle, *itertools.permutations(("en", "de", "fr"), 2))
-        words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
-        printed.append(cli.prints(*words))
-    assert printed[0] == printed[1]
+def test_a_text_in_two_of_three_languages_is_enough(bundle: Path, cli: CommandLine) -> None:
+    words = align_heads(bundle)
+    printed = cli.prints(*words)
+    give_directions(bundle, *itertools.permutations(("en", "de", "fr"), 2))
+    assert cli.prints(*words) == printed
     give_directions(bundle, ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de"))
     assert "--text held: the model translates nothing between [" in cli.refuses(*words)
 

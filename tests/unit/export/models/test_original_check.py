@@ -25,30 +25,8 @@ from safetensors.numpy import load_file, save_file
 from dragoman.cli import main
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.tensors import SCALES
-from tests.marian_models import MarianModel, write_marian
+from tests.marian_models import MODELS, MarianModel, write_marian
 from tests.marian_students import KINDS, float_twin, write_student
-
-TAGS = ("deu", "fra", "pt_BR")
-MODELS = {
-    "scaled": MarianModel(),
-    "not scaled, ReLU, pickled": MarianModel(
-        pickled=True, settings={"scale_embedding": False, "activation_function": "relu"}
-    ),
-    "GELU, own embeddings": MarianModel(
-        pieces="bpe",
-        settings={
-            "activation_function": "gelu",
-            "share_encoder_decoder_embeddings": False,
-            "encoder_layers": 3,
-            "decoder_layers": 1,
-        },
-    ),
-    "own vocabularies": MarianModel(
-        separate_lists=True, settings={"share_encoder_decoder_embeddings": False}
-    ),
-    "own output": MarianModel(settings={"tie_word_embeddings": False}),
-    "several targets": MarianModel(tags=TAGS),
-}
 
 
 def imported(folder: Path, kind: str) -> tuple[Original, Path]:

@@ -50,6 +50,11 @@ async def new_key(store: Store, limits: Limits = NO_LIMITS, **how: Any) -> str:
     return secret
 
 
+async def new_caller(access: Access, store: Store, limits: Limits) -> Caller:
+    """The caller of a new key."""
+    return await access.caller(await new_key(store, limits), "own", "")
+
+
 async def use(access: Access, caller: Caller, characters: int, work_s: float = 0) -> None:
     async with access.admitted(caller, characters):
         await asyncio.sleep(work_s)
@@ -121,10 +126,8 @@ async def test_the_first_key_closes_access_and_revoking_it_does_not_open_it() ->
 
 
 async def test_anonymous_use_has_limits_for_each_address() -> None:
-    async with opened(address=EVERYWHERE, anonymous=True, anonymous_requests_per_minute=2) as (
-        access,
-        store,
-    ):
+    how = {"address": EVERYWHERE, "anonymous": True, "anonymous_requests_per_minute": 2}
+    async with opened(**how) as (access, store):
         first = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller("ignored while no key exists", "own", "10.0.0.2")
         assert first.limits.requests_per_minute == other.limits.requests_per_minute == 2
@@ -155,10 +158,8 @@ async def test_an_ipv6_site_is_one_address() -> None:
 
 
 async def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
-    async with opened(address=EVERYWHERE, anonymous=True, anonymous_characters_per_month=100) as (
-        access,
-        _,
-    ):
+    how = {"address": EVERYWHERE, "anonymous": True, "anonymous_characters_per_month": 100}
+    async with opened(**how) as (access, _):
         caller = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller(None, "own", "10.0.0.2")
         await use(access, caller, 60)
@@ -187,9 +188,7 @@ async def test_all_protocols_share_one_quota() -> None:
 async def test_a_failed_request_does_not_count_for_the_month() -> None:
     # A cancelled request may have been translated, and so counts.
     async with opened(address=EVERYWHERE) as (access, store):
-        caller = await access.caller(
-            await new_key(store, Limits(characters_per_month=10)), "own", ""
-        )
+        caller = await new_caller(access, store, Limits(characters_per_month=10))
         for error in (InvalidInput("no"), GatewayError("no"), RuntimeError("a defect")):
             with pytest.raises(type(error)):
                 async with access.admitted(caller, 10):
@@ -205,7 +204,7 @@ async def test_a_failed_request_does_not_count_for_the_month() -> None:
 
 async def test_slots_are_released_however_requests_end() -> None:
     async with opened(address=EVERYWHERE) as (access, store):
-        caller = await access.caller(await new_key(store, Limits(concurrent_requests=1)), "own", "")
+        caller = await new_caller(access, store, Limits(concurrent_requests=1))
         for _ in range(3):
             task = asyncio.create_task(use(access, caller, 1, 100))
             await asyncio.sleep(0)
@@ -222,7 +221,7 @@ async def test_slots_are_released_however_requests_end() -> None:
 async def test_a_text_that_never_fits_uses_no_quota() -> None:
     async with opened(address=EVERYWHERE) as (access, store):
         limits = Limits(requests_per_minute=1, characters_per_request=5)
-        caller = await access.caller(await new_key(store, limits), "own", "")
+        caller = await new_caller(access, store, limits)
         with pytest.raises(TooLarge):
             await use(access, caller, 6)
         await use(access, caller, 5)
@@ -231,7 +230,7 @@ async def test_a_text_that_never_fits_uses_no_quota() -> None:
 async def test_the_record_of_a_request_has_its_callers_usage() -> None:
     async with opened(address=EVERYWHERE) as (access, store):
         limits = Limits(requests_per_minute=1, characters_per_month=50)
-        caller = await access.caller(await new_key(store, limits), "own", "")
+        caller = await new_caller(access, store, limits)
         record = begin_record()
         await asyncio.create_task(use(access, caller, 20))  # in another task, as handlers may
         assert record.limit_status is not None
@@ -325,9 +324,7 @@ async def test_a_key_revoked_during_use_is_refused_to_all(clients: int, after_s:
 
 async def test_usage_is_reset_with_a_new_month(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(address=EVERYWHERE) as (access, store):
-        caller = await access.caller(
-            await new_key(store, Limits(characters_per_month=10)), "own", ""
-        )
+        caller = await new_caller(access, store, Limits(characters_per_month=10))
         await use(access, caller, 10)
         with pytest.raises(QuotaUsedUp) as caught:
             await use(access, caller, 1)
@@ -349,8 +346,7 @@ async def test_a_wrong_url_of_redis_is_refused_without_its_password(url: str) ->
 
 async def test_characters_of_work_that_failed_later_are_refunded() -> None:
     async with opened() as (access, store):
-        secret = await new_key(store, Limits(characters_per_month=10))
-        caller = await access.caller(secret, "own", "")
+        caller = await new_caller(access, store, Limits(characters_per_month=10))
         await use(access, caller, 10)
         await access.refund(caller, 10, time.time())
         assert (await access.usage(caller)).characters == 0

@@ -213,39 +213,41 @@ async def test_a_write_that_raises_changes_nothing(tmp_path: Path, in_memory: bo
         assert await store.read(facts) == ["whole"]
 
 
-async def test_a_write_completes_after_its_waiter_is_cancelled(tmp_path: Path) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+class Slow:
+    """A write that waits after its statement."""
 
-    def slow(connection: sqlite3.Connection) -> None:
-        begun.set()
-        go_on.wait(10)
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, connection: sqlite3.Connection) -> None:
         put(connection, "slow")
+        self.begun.set()
+        self.go_on.wait(10)
 
+    async def begin(self, store: Store) -> asyncio.Task[None]:
+        task = asyncio.create_task(store.write(self))
+        await asyncio.to_thread(self.begun.wait, 10)
+        return task
+
+
+async def test_a_write_completes_after_its_waiter_is_cancelled(tmp_path: Path) -> None:
+    slow = Slow()
     with opened(tmp_path) as store:
-        task = asyncio.create_task(store.write(slow))
-        await asyncio.to_thread(begun.wait, 10)
+        task = await slow.begin(store)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        go_on.set()
+        slow.go_on.set()
         await store.write(lambda db: put(db, "next"))
         assert await store.read(facts) == ["next", "slow"]
 
 
 async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow(connection: sqlite3.Connection) -> None:
-        put(connection, "slow")
-        begun.set()
-        go_on.wait(10)
-
+    slow = Slow()
     with opened(tmp_path) as store:
-        task = asyncio.create_task(store.write(slow))
-        await asyncio.to_thread(begun.wait, 10)
-        rows = await asyncio.wait_for(store.read(facts), 5)
-        go_on.set()
+        task = await slow.begin(store)
+        assert await asyncio.wait_for(store.read(facts), 5) == []
+        slow.go_on.set()
         await task
-        assert rows == []
 
 
 @pytest.mark.parametrize("fail", [lambda db: put(db, "one"), lambda db: db.execute("SELECT ?")])

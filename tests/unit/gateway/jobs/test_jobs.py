@@ -106,6 +106,12 @@ async def opened(
         await office.readers.close()
 
 
+@pytest.fixture
+async def office() -> AsyncIterator[Office]:
+    async with opened() as office:
+        yield office
+
+
 async def wanted(text: str) -> str:
     (translation,) = await ModelServer().translate_checked([text], TO_GERMAN)
     return translation.text
@@ -113,51 +119,48 @@ async def wanted(text: str) -> str:
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-async def test_a_document_keeps_its_lines(bom: bytes, end: str) -> None:
+async def test_a_document_keeps_its_lines(office: Office, bom: bytes, end: str) -> None:
     lines = ["Hello there.", "", "", "  - A point.", "How are you? Fine.", " ", "1. Ä", "...", ""]
     text = end.join(lines)
-    async with opened() as office:
-        content = bom + text.encode()
-        parts = [content[:16], content[16:30], content[30:]]
-        job = await office.submit(*parts, name="C:\\dir/my file.TXT")
-        assert (job.file_name, job.characters) == ("my file.TXT", len(text))
-        document = await office.result(job)
-        assert document.startswith(bom)
-        assert document.removeprefix(bom).decode() == await wanted(text)
-        assert document.count(end.encode()) == len(lines) - 1
-        assert office.access.characters == [len(text)]
+    content = bom + text.encode()
+    parts = [content[:16], content[16:30], content[30:]]
+    job = await office.submit(*parts, name="C:\\dir/my file.TXT")
+    assert (job.file_name, job.characters) == ("my file.TXT", len(text))
+    document = await office.result(job)
+    assert document.startswith(bom)
+    assert document.removeprefix(bom).decode() == await wanted(text)
+    assert document.count(end.encode()) == len(lines) - 1
+    assert office.access.characters == [len(text)]
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n \n", b"one line"])
-async def test_small_documents(content: bytes) -> None:
-    async with opened() as office:
-        document = await office.result(await office.submit(content))
-        bom = b"\xef\xbb\xbf"
-        text = content.removeprefix(bom).decode()
-        assert document == content[: len(content) - len(text)] + (await wanted(text)).encode()
+async def test_small_documents(office: Office, content: bytes) -> None:
+    document = await office.result(await office.submit(content))
+    bom = b"\xef\xbb\xbf"
+    text = content.removeprefix(bom).decode()
+    assert document == content[: len(content) - len(text)] + (await wanted(text)).encode()
 
 
-async def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
+async def test_a_large_document_is_sent_in_parts_and_reports_progress(office: Office) -> None:
     async def wanted_of(text: str) -> str:
         translation = await wanted("Paragraph one of them is here.")
         return text.replace("Paragraph one of them is here.", translation)
 
-    async with opened() as office:
-        office.server.let_go.clear()
-        text = "Paragraph one of them is here.\n\n" * 3000
-        job = await office.submit(text.encode())
-        await until(lambda: len(office.server.asked) == 1)
-        status = await office.jobs.get(ANONYMOUS, job.id)
-        assert (status.state, status.done, status.seconds_remaining) == ("translating", 0.0, None)
-        waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, job.id, wait_s=20))
-        begin_s = asyncio.get_running_loop().time()
-        assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=0.05)).state == "translating"
-        assert 0.04 < asyncio.get_running_loop().time() - begin_s < 2
-        office.server.let_go.set()
-        assert (await waiting).state == "done"
-        assert (await office.result(job)).decode() == await wanted_of(text)
-        # The cache answers the rest.
-        assert max(map(len, office.server.texts)) < 100
+    office.server.let_go.clear()
+    text = "Paragraph one of them is here.\n\n" * 3000
+    job = await office.submit(text.encode())
+    await until(lambda: len(office.server.asked) == 1)
+    status = await office.jobs.get(ANONYMOUS, job.id)
+    assert (status.state, status.done, status.seconds_remaining) == ("translating", 0.0, None)
+    waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, job.id, wait_s=20))
+    begin_s = asyncio.get_running_loop().time()
+    assert (await office.jobs.get(ANONYMOUS, job.id, wait_s=0.05)).state == "translating"
+    assert 0.04 < asyncio.get_running_loop().time() - begin_s < 2
+    office.server.let_go.set()
+    assert (await waiting).state == "done"
+    assert (await office.result(job)).decode() == await wanted_of(text)
+    # The cache answers the rest.
+    assert max(map(len, office.server.texts)) < 100
 
 
 async def test_a_restart_resumes_documents(tmp_path: Path) -> None:
@@ -242,60 +245,54 @@ async def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyP
             await office.jobs.get(ANONYMOUS, job.id)
 
 
-async def test_a_document_can_be_cancelled() -> None:
-    async with opened() as office:
-        office.server.let_go.clear()
-        jobs = [await office.submit(f"Hello {number}.".encode()) for number in range(4)]
-        await until(lambda: len(office.server.texts) == 2)
-        waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, jobs[0].id, wait_s=20))
-        await asyncio.sleep(0)
-        for job in (jobs[0], jobs[3]):
-            await office.jobs.delete(ANONYMOUS, job.id)
-        assert "Hello 3." not in office.server.texts
-        with pytest.raises(NotFound):
-            await waiting
-        office.server.let_go.set()
-        for job in jobs[1:3]:
-            await office.result(job)
-        assert sorted(office.server.texts) == ["Hello 0.", "Hello 1.", "Hello 2."]
-
-
-async def test_other_callers_do_not_see_a_document() -> None:
-    async with opened() as office:
-        job = await office.submit(b"Hello.")
-        other = Caller("bert", "bert")
-        assert await office.jobs.all(other) == []
-        for call in (
-            office.jobs.get(other, job.id),
-            office.jobs.result(other, job.id),
-            office.jobs.delete(other, job.id),
-        ):
-            with pytest.raises(NotFound, match="there is no document"):
-                await call
-        assert [listed.id for listed in await office.jobs.all(ANONYMOUS)] == [job.id]
+async def test_a_document_can_be_cancelled(office: Office) -> None:
+    office.server.let_go.clear()
+    jobs = [await office.submit(f"Hello {number}.".encode()) for number in range(4)]
+    await until(lambda: len(office.server.texts) == 2)
+    waiting = asyncio.create_task(office.jobs.get(ANONYMOUS, jobs[0].id, wait_s=20))
+    await asyncio.sleep(0)
+    for job in (jobs[0], jobs[3]):
+        await office.jobs.delete(ANONYMOUS, job.id)
+    assert "Hello 3." not in office.server.texts
+    with pytest.raises(NotFound):
+        await waiting
+    office.server.let_go.set()
+    for job in jobs[1:3]:
         await office.result(job)
+    assert sorted(office.server.texts) == ["Hello 0.", "Hello 1.", "Hello 2."]
 
 
-async def test_owners_take_turns() -> None:
-    async with opened() as office:
-        office.server.let_go.clear()
-        anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
-        for number in range(3):
-            await office.submit(f"Anna {number}.".encode(), caller=anna)
-        await office.submit(b"Bert.", caller=bert)
-        await until(lambda: len(office.server.texts) == 2)
-        await asyncio.sleep(0.05)
-        assert sorted(office.server.texts) == ["Anna 0.", "Bert."]  # each has one of both places
-        office.server.let_go.set()
-        await until(lambda: len(office.server.texts) == 4)
+async def test_other_callers_do_not_see_a_document(office: Office) -> None:
+    job = await office.submit(b"Hello.")
+    other = Caller("bert", "bert")
+    assert await office.jobs.all(other) == []
+    for call in (
+        office.jobs.get(other, job.id),
+        office.jobs.result(other, job.id),
+        office.jobs.delete(other, job.id),
+    ):
+        with pytest.raises(NotFound, match="there is no document"):
+            await call
+    assert [listed.id for listed in await office.jobs.all(ANONYMOUS)] == [job.id]
+    await office.result(job)
 
 
-async def test_the_server_may_be_unavailable_for_a_while() -> None:
-    async with opened() as office:
-        office.server.failing = [ServerUnavailable("away")]
-        assert (await office.result(await office.submit(b"Hello."))).decode() == await wanted(
-            "Hello."
-        )
+async def test_owners_take_turns(office: Office) -> None:
+    office.server.let_go.clear()
+    anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
+    for number in range(3):
+        await office.submit(f"Anna {number}.".encode(), caller=anna)
+    await office.submit(b"Bert.", caller=bert)
+    await until(lambda: len(office.server.texts) == 2)
+    await asyncio.sleep(0.05)
+    assert sorted(office.server.texts) == ["Anna 0.", "Bert."]  # each has one of both places
+    office.server.let_go.set()
+    await until(lambda: len(office.server.texts) == 4)
+
+
+async def test_the_server_may_be_unavailable_for_a_while(office: Office) -> None:
+    office.server.failing = [ServerUnavailable("away")]
+    assert (await office.result(await office.submit(b"Hello."))).decode() == await wanted("Hello.")
 
 
 PAGE = """<!doctype html><meta charset=iso-8859-1><title>Caf\xe9</title>
@@ -303,24 +300,23 @@ PAGE = """<!doctype html><meta charset=iso-8859-1><title>Caf\xe9</title>
 <script>if (a < b) c("Hello there.")</script><p>Hello there."""
 
 
-async def test_only_texts_change_in_a_document_with_markup() -> None:
-    async with opened() as office:
-        job = await office.submit(PAGE.encode("latin-1"), name="page.HTML")
-        texts = ["Caf\xe9", "A car", "I like red cars, 2 < 3.", "Hello there.", "Hello there."]
-        assert (job.file_name, job.characters) == ("page.HTML", sum(map(len, texts)))
-        html = (await office.result(job)).decode("latin-1")
-        assert sorted(set(office.server.texts)) == sorted(set(texts))
-        cafe, car = await wanted("Caf\xe9"), await wanted("A car")
-        hello = await wanted("Hello there.")
-        assert f"<title>{cafe}</title>" in html
-        assert f'<a href="/x?a=1&b=2" title="{car}">' in html
-        assert html.count(f"<p>{hello}") == 2
-        assert '<script>if (a < b) c("Hello there.")</script>' in html
-        assert re.findall("<[^>]*>", re.sub('"A car"|"[^"]* car A[^"]*"', "", html))
-        # Texts without elements came from the cache; the one with a link did not.
-        before = len(office.server.asked)
-        await office.result(await office.submit(PAGE.encode("latin-1"), name="again.htm"))
-        assert office.server.asked[before:] == [["I like red cars, 2 < 3."]]
+async def test_only_texts_change_in_a_document_with_markup(office: Office) -> None:
+    job = await office.submit(PAGE.encode("latin-1"), name="page.HTML")
+    texts = ["Caf\xe9", "A car", "I like red cars, 2 < 3.", "Hello there.", "Hello there."]
+    assert (job.file_name, job.characters) == ("page.HTML", sum(map(len, texts)))
+    html = (await office.result(job)).decode("latin-1")
+    assert sorted(set(office.server.texts)) == sorted(set(texts))
+    cafe, car = await wanted("Caf\xe9"), await wanted("A car")
+    hello = await wanted("Hello there.")
+    assert f"<title>{cafe}</title>" in html
+    assert f'<a href="/x?a=1&b=2" title="{car}">' in html
+    assert html.count(f"<p>{hello}") == 2
+    assert '<script>if (a < b) c("Hello there.")</script>' in html
+    assert re.findall("<[^>]*>", re.sub('"A car"|"[^"]* car A[^"]*"', "", html))
+    # Texts without elements came from the cache; the one with a link did not.
+    before = len(office.server.asked)
+    await office.result(await office.submit(PAGE.encode("latin-1"), name="again.htm"))
+    assert office.server.asked[before:] == [["I like red cars, 2 < 3."]]
 
 
 @pytest.mark.parametrize(
@@ -338,14 +334,15 @@ async def test_only_texts_change_in_a_document_with_markup() -> None:
         ("a.txt", "<html><p>{}", "Hello."),
     ],
 )
-async def test_formats_are_found_by_name_and_content(name: str, document: str, text: str) -> None:
+async def test_formats_are_found_by_name_and_content(
+    office: Office, name: str, document: str, text: str
+) -> None:
     encoding = "utf-16" if "utf-16" in document else "utf-8"
-    async with opened() as office:
-        job = await office.submit(document.format(text).encode(encoding), name=name)
-        assert job.characters == len(text)
-        written = await office.result(job)
-        assert written.decode(encoding) == document.format(await wanted(text))
-        assert office.server.texts == [text]
+    job = await office.submit(document.format(text).encode(encoding), name=name)
+    assert job.characters == len(text)
+    written = await office.result(job)
+    assert written.decode(encoding) == document.format(await wanted(text))
+    assert office.server.texts == [text]
 
 
 UNITS = "<file source-language='en' original='a' datatype='b'{}><body>{}</body></file>"
@@ -375,15 +372,14 @@ XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'>{}</
     ],
 )
 async def test_translations_are_put_beside_texts_if_the_format_has_both(
-    name: str, document: str, written: list[str]
+    office: Office, name: str, document: str, written: list[str]
 ) -> None:
-    async with opened() as office:
-        # The target language is not given: the server's own is used.
-        job = await office.submit(document.encode(), name=name, target_language=None)
-        translated = (await office.result(job)).decode()
-        hi = await wanted("Hi.")
-        for part in written:
-            assert part.format(hi) in translated, translated
+    # The target language is not given: the server's own is used.
+    job = await office.submit(document.encode(), name=name, target_language=None)
+    translated = (await office.result(job)).decode()
+    hi = await wanted("Hi.")
+    for part in written:
+        assert part.format(hi) in translated, translated
 
 
 async def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
@@ -410,22 +406,20 @@ async def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
             assert re.findall("<[^>]*>", line) == ["<p>", "<b>", "</b>", "</p>"]
 
 
-async def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> None:
+async def test_a_refused_text_of_a_document_with_markup_stays_unchanged(office: Office) -> None:
     page = "<p>Hi.</p><p>This is <i>refused</i>.</p><p>It is refused.</p><p>So <i>is</i> it.</p>"
-    async with opened() as office:
-        html = (await office.result(await office.submit(page.encode(), name="a.html"))).decode()
-        assert "<p>This is <i>refused</i>.</p><p>It is refused.</p>" in html
-        assert html.startswith(f"<p>{await wanted('Hi.')}</p>")
-        assert await wanted("So is it.") in re.sub("<[^>]*>", "", html)
+    html = (await office.result(await office.submit(page.encode(), name="a.html"))).decode()
+    assert "<p>This is <i>refused</i>.</p><p>It is refused.</p>" in html
+    assert html.startswith(f"<p>{await wanted('Hi.')}</p>")
+    assert await wanted("So is it.") in re.sub("<[^>]*>", "", html)
 
 
-async def test_refused_lines_stay_unchanged() -> None:
-    async with opened() as office:
-        job = await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
-        document = await office.result(job)
-        assert (await office.jobs.get(ANONYMOUS, job.id)).left == {"refused": 1}
-        hello, bye = await wanted("Hello."), await wanted("Bye.")
-        assert document.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
+async def test_refused_lines_stay_unchanged(office: Office) -> None:
+    job = await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n")
+    document = await office.result(job)
+    assert (await office.jobs.get(ANONYMOUS, job.id)).left == {"refused": 1}
+    hello, bye = await wanted("Hello."), await wanted("Bye.")
+    assert document.decode() == f"{hello}\n\n  This is refused. \n\n{bye}\n"
 
 
 @pytest.mark.parametrize(
@@ -522,12 +516,11 @@ async def test_a_full_store_refuses_documents(given: dict[str, Any]) -> None:
         await office.submit(b"Bye.")
 
 
-async def test_the_result_of_an_unfinished_document() -> None:
-    async with opened() as office:
-        office.server.let_go.clear()
-        job = await office.submit(b"Hello.")
-        with pytest.raises(Unavailable, match="not translated yet"):
-            await office.jobs.result(ANONYMOUS, job.id)
+async def test_the_result_of_an_unfinished_document(office: Office) -> None:
+    office.server.let_go.clear()
+    job = await office.submit(b"Hello.")
+    with pytest.raises(Unavailable, match="not translated yet"):
+        await office.jobs.result(ANONYMOUS, job.id)
 
 
 async def test_one_caller_leaves_space_for_others() -> None:
@@ -539,21 +532,19 @@ async def test_one_caller_leaves_space_for_others() -> None:
         await office.submit(b"Hello.", caller=bert)
 
 
-async def test_an_empty_document_counts_as_a_character() -> None:
-    async with opened() as office:
-        await office.result(await office.submit(b""))
-        assert office.access.characters == [1]
+async def test_an_empty_document_counts_as_a_character(office: Office) -> None:
+    await office.result(await office.submit(b""))
+    assert office.access.characters == [1]
 
 
-async def test_strangers_reach_a_document_only_by_its_id() -> None:
-    async with opened() as office:
-        first = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
-        other = Caller("anonymous 5.6.7.8", limits=Limits(8), is_stranger=True)
-        job = await office.submit(b"Hello.", caller=first)
-        for caller in (first, other):
-            with pytest.raises(KeyMissing, match="need a key"):
-                await office.jobs.all(caller)
-        assert (await office.jobs.get(first, job.id, wait_s=10)).state == "done"
+async def test_strangers_reach_a_document_only_by_its_id(office: Office) -> None:
+    first = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
+    other = Caller("anonymous 5.6.7.8", limits=Limits(8), is_stranger=True)
+    job = await office.submit(b"Hello.", caller=first)
+    for caller in (first, other):
+        with pytest.raises(KeyMissing, match="need a key"):
+            await office.jobs.all(caller)
+    assert (await office.jobs.get(first, job.id, wait_s=10)).state == "done"
 
 
 async def test_only_files_made_by_jobs_are_removed(

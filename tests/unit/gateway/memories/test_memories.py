@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 from dragoman_documents.memory.pairs import Pair
+from dragoman_gateway.core import errors
 from dragoman_gateway.core.caller import ANONYMOUS, Caller
-from dragoman_gateway.core.errors import (
-    InvalidInput,
-    KeyMissing,
-    NotFound,
-    TooLarge,
-    TooManyRequests,
-    Unavailable,
-)
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.memories.memories import Memories, ReadPairs
@@ -97,7 +90,7 @@ def test_texts_take_their_translations_from_it() -> None:
             ({"prefix": ["Ein"]}, "memory_id: not with prefix"),
             ({"return_scores": True}, "memory_id: not with return_scores"),
         ):
-            with pytest.raises(InvalidInput, match=message):
+            with pytest.raises(errors.InvalidInput, match=message):
                 await of.stored(ANNA, memory.id, texts, (), options)
 
     run(work)
@@ -138,10 +131,10 @@ def test_other_callers_do_not_see_a_memory() -> None:
                 of.stored(caller, memory.id, ["a"], (), {}),
                 of.delete(caller, memory.id),
             ):
-                with pytest.raises(NotFound, match="there is no translation memory"):
+                with pytest.raises(errors.NotFound, match="there is no translation memory"):
                     await call
         stranger = Caller("stranger", is_stranger=True)
-        with pytest.raises(KeyMissing, match="stored translation memories need a key"):
+        with pytest.raises(errors.KeyMissing, match="stored translation memories need a key"):
             await of.create(stranger, "a", EN_DE)
         assert (await of.get(ANNA, memory.id)).name == "a"
 
@@ -152,13 +145,15 @@ def test_limits_of_a_caller_and_of_all() -> None:
     async def number(of: Memories) -> None:
         for name in ("a", "b"):
             await of.create(ANNA, name, EN_DE)
-        with pytest.raises(TooManyRequests, match="there are 2 translation memories already"):
+        with pytest.raises(
+            errors.TooManyRequests, match="there are 2 translation memories already"
+        ):
             await of.create(ANNA, "c", EN_DE)
         await of.create(BERT, "a", EN_DE)
 
     async def segments(of: Memories) -> None:
         memory = await of.create(ANNA, "a", EN_DE)
-        with pytest.raises(TooLarge, match="11 segments, more than 10"):
+        with pytest.raises(errors.TooLarge, match="11 segments, more than 10"):
             await of.add(ANNA, memory.id, reading(*numbered(11)))
         assert (await of.get(ANNA, memory.id)).segment_count == 0
         assert await of.search(ANNA, memory.id, "Text number 1.", 75, 5) == []
@@ -167,9 +162,9 @@ def test_limits_of_a_caller_and_of_all() -> None:
     async def size(of: Memories) -> None:
         first, second = [await of.create(ANNA, name, EN_DE) for name in "ab"]
         await of.add(ANNA, first.id, reading(*numbered(10)))
-        with pytest.raises(TooLarge, match="bytes, more than"):
+        with pytest.raises(errors.TooLarge, match="bytes, more than"):
             await of.add(ANNA, second.id, reading(*numbered(2000)))
-        with pytest.raises(TooLarge, match="bytes, more than"):
+        with pytest.raises(errors.TooLarge, match="bytes, more than"):
             await of.add(ANNA, first.id, reading(*numbered(2000)))
         other = await of.create(BERT, "a", EN_DE)
         assert (await of.add(BERT, other.id, reading(*numbered(20)))).segment_count == 20
@@ -187,15 +182,15 @@ def test_a_file_that_ends_in_an_error_changes_nothing() -> None:
         async def damaged() -> Sequence[Pair]:
             if pairs := await read():
                 return pairs
-            raise InvalidInput("line 9: damaged")
+            raise errors.InvalidInput("line 9: damaged")
 
-        with pytest.raises(InvalidInput, match="line 9: damaged"):
+        with pytest.raises(errors.InvalidInput, match="line 9: damaged"):
             await of.add(ANNA, memory.id, damaged)
-        with pytest.raises(InvalidInput, match="has no translations from en to de"):
+        with pytest.raises(errors.InvalidInput, match="has no translations from en to de"):
             await of.add(ANNA, memory.id, reading())
         assert await of.search(ANNA, memory.id, "Text number 1.", 75, 5) == []
         for name in ("", " ", "x" * 1025):
-            with pytest.raises(InvalidInput, match="name: give 1 to 1024 characters"):
+            with pytest.raises(errors.InvalidInput, match="name: give 1 to 1024 characters"):
                 await of.create(ANNA, name, EN_DE)
 
     run(work)
@@ -274,10 +269,10 @@ def test_a_file_that_is_damaged_or_missing_is_an_error(tmp_path: Path) -> None:
         for content in (b"", b"x" * 5000):
             path.write_bytes(content)
             for call in (of.search(ANNA, memory.id, "a", 75, 5), of.tmx(ANNA, memory.id)):
-                with pytest.raises(Unavailable, match="try again"):
+                with pytest.raises(errors.Unavailable, match="try again"):
                     await call
         path.unlink()
-        with pytest.raises(NotFound, match="deleted just now"):
+        with pytest.raises(errors.NotFound, match="deleted just now"):
             await of.tmx(ANNA, memory.id)
         assert not path.exists()
 

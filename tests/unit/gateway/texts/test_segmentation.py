@@ -13,17 +13,8 @@ from tests.unit.gateway.texts.model_server import ModelServer
 
 PARTS = st.sampled_from(
     [
-        *(
-            "Hello there. ",
-            "How are you?",
-            " Fine!",
-            "- a point",
-            "\n",
-            "\r\n",
-            "\n\n",
-            "  ",
-            "...",
-        ),
+        *("Hello there. ", "How are you?", " Fine!"),
+        *("- a point", "\n", "\r\n", "\n\n", "  ", "..."),
         *("1. One. ", "2.", "Dr. Who ", "z. B. ", "der 2. Weltkrieg ", "(a) ", "> quoted. ", "§§"),
         *("This line is so long that it goes on and on until the end of it is", " and more words"),
         *("here.It ", "{a. B} ", "<b>Bold. Not", "</b> ", "\u2028", "e.g. this", "Ends", "."),

@@ -247,18 +247,8 @@ def test_forms_are_utf_8(path: str) -> None:
 
 
 PARTS = [
-    b"%",
-    b"%41",
-    b"%c3%A9",
-    b"%C3",
-    b"%26",
-    b"%3D",
-    b"=",
-    b"&",
-    b"+",
-    b"a",
-    b"\r\n",
-    b"\xc3\xa9",
+    *(b"%", b"%41", b"%c3%A9", b"%C3", b"%26", b"%3D"),
+    *(b"=", b"&", b"+", b"a", b"\r\n", b"\xc3\xa9"),
 ]
 
 

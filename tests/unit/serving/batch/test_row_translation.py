@@ -8,13 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from dragoman_client import Translator
-from dragoman_client.core.errors import (
-    AccessDenied,
-    DeadlineExceeded,
-    InvalidRequest,
-    ServerError,
-    TranslationError,
-)
+from dragoman_client.core import errors
 from dragoman_client.core.tensors import Values
 from dragoman_client.testing import FakeTransport
 from dragoman_options.table import TRANSLATE, Translation
@@ -26,7 +20,7 @@ from dragoman_serving.batch.row_translation import CONTROL, RowTranslation
 class FragileTransport(FakeTransport):
     """Fails on some texts; one that crashes the server also fails the others in progress."""
 
-    def __init__(self, failing: Mapping[str, TranslationError]) -> None:
+    def __init__(self, failing: Mapping[str, errors.TranslationError]) -> None:
         super().__init__()
         self._failing = failing
         self._lock = threading.Lock()
@@ -39,28 +33,28 @@ class FragileTransport(FakeTransport):
         texts = [text.decode() for text in inputs["text_input"]]
         for index, text in enumerate(texts):
             if (error := self._failing.get(text)) is not None:
-                if isinstance(error, ServerError):
+                if isinstance(error, errors.ServerError):
                     with self._lock:
                         self._ends += 1
                 message = str(error).format(index)
                 if "{}" in str(error):
-                    raise InvalidRequest(message, text_index=index)
+                    raise errors.InvalidRequest(message, text_index=index)
                 raise type(error)(message)
         answer = super().infer(inputs, timeout_s, model)
         if self._ends != ends:
-            raise ServerError("ended by another request")
+            raise errors.ServerError("ended by another request")
         return answer
 
 
-FAILING: dict[str, TranslationError] = {
-    "ends": ServerError("the engine's process ended by itself"),
-    "takes long": DeadlineExceeded("the deadline passed"),
-    "refused": InvalidRequest("text {} has too many characters"),
+FAILING: dict[str, errors.TranslationError] = {
+    "ends": errors.ServerError("the engine's process ended by itself"),
+    "takes long": errors.DeadlineExceeded("the deadline passed"),
+    "refused": errors.InvalidRequest("text {} has too many characters"),
 }
 
 
 def translate(
-    texts: list[str], failing: Mapping[str, TranslationError], batch_size: int = 100
+    texts: list[str], failing: Mapping[str, errors.TranslationError], batch_size: int = 100
 ) -> list[Outcome]:
     with Translator(transport=FragileTransport(failing), retries=0) as translator:
         return RowTranslation(translator, {}, batch_size).translate(texts)
@@ -95,19 +89,19 @@ def test_a_text_that_crashes_the_server_does_not_fail_other_threads() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        AccessDenied("another token"),
-        ServerError("broken"),
-        InvalidRequest("target_language is 'xx'"),
+        errors.AccessDenied("another token"),
+        errors.ServerError("broken"),
+        errors.InvalidRequest("target_language is 'xx'"),
     ],
 )
-def test_a_failure_of_every_text_ends_the_run(error: TranslationError) -> None:
+def test_a_failure_of_every_text_ends_the_run(error: errors.TranslationError) -> None:
     with pytest.raises(type(error), match=str(error)):
         translate(["a", "b"], {"a": error, "b": error, CONTROL: error})
 
 
 def test_the_number_of_harmful_texts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_translation, "MOST_HARMFUL", 3)
-    with pytest.raises(ServerError):
+    with pytest.raises(errors.ServerError):
         translate(["ends"] * 4, FAILING)
     assert len(translate(["ends"] * 3, FAILING)) == 3
     refused = translate(["refused"] * 10, FAILING)

@@ -46,9 +46,13 @@ def test_words_in_capitals_get_their_usual_case(casing: Casing, text: str, read:
         ("de", "Das ist NICHT mein HAUS, NIE.", "Das ist nicht mein Haus, nie."),
         ("fr", "Je N'AI PAS vu L'ÉCOLE.", "Je n'ai pas vu l'école."),
         ("ru", "Это НЕ дом.", "Это не дом."),
+        ("en", "wo ist der bahnhof bitte", "wo ist der Bahnhof bitte"),
+        ("en", "see a/boston.txt or boston.org, boston", "see a/boston.txt or boston.org, Boston"),
+        ("en", "boston", "boston"),
+        ("en", "save as", "save as"),
     ],
 )
-def test_emphasized_words_get_their_usual_case(
+def test_emphasized_and_known_words_get_their_usual_case(
     casing: Casing, language: str, text: str, read: str
 ) -> None:
     assert casing.of(text, language) == Cased(read)
@@ -88,24 +92,6 @@ def test_a_short_text_in_capitals_is_a_word_if_the_vocabulary_has_it(
 @pytest.mark.parametrize("text", ["NATO", "U.S.A.", "BMW X5", "", "1234", "你好"])
 def test_other_text_stays_as_it_is(casing: Casing, text: str) -> None:
     assert casing.of(text, "en") == casing.of(text, "en") == Cased(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("wo ist der bahnhof bitte", "wo ist der Bahnhof bitte"),
-        (
-            "open docs/boston.txt or boston.org, boston",
-            "open docs/boston.txt or boston.org, Boston",
-        ),
-        ("boston", "boston"),
-        ("save as", "save as"),
-    ],
-)
-def test_text_without_capitals_gets_those_of_known_words(
-    casing: Casing, text: str, read: str
-) -> None:
-    assert casing.of(text, "en") == Cased(read)
 
 
 def test_fixed_spans_keep_their_case(casing: Casing) -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,24 @@ from tests.waiting import hang
 BEATS = "import os, sys, time\nwhile True: os.write(int(sys.argv[-1]), b'0'); time.sleep(0.05)\n"
 
 
-def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
-    """Run this program instead of the gateway."""
-    script = folder / "program"
-    script.write_text(f"#!{sys.executable}\n{code}")
-    script.chmod(0o700)
+Run = Callable[[str], None]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a program instead of the gateway."""
+    script = tmp_path / "program"
     monkeypatch.setattr(
         gateway_process,
         "start_child",
         lambda command, **how: start_child([str(script), *command[-3::2]], **how),
     )
+
+    def write(code: str) -> None:
+        script.write_text(f"#!{sys.executable}\n{code}")
+        script.chmod(0o700)
+
+    return write
 
 
 def look(gateway: GatewayProcess, seconds: float) -> None:
@@ -67,18 +76,14 @@ def test_the_url_that_is_printed(address: str, url: str) -> None:
     assert GatewayOptions(address=address).url(5000) == url
 
 
-def test_a_gateway_that_does_not_start_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program(monkeypatch, tmp_path, "raise SystemExit(3)")
+def test_a_gateway_that_does_not_start_is_an_error(run: Run) -> None:
+    run("raise SystemExit(3)")
     with pytest.raises(GatewayEnded, match=r"ended with code 3.*--no-gateway"):
         GatewayProcess(GatewayOptions(port=0), {}, print)
 
 
-def test_a_gateway_that_ends_or_hangs_is_restarted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program(monkeypatch, tmp_path, BEATS)
+def test_a_gateway_that_ends_or_hangs_is_restarted(run: Run) -> None:
+    run(BEATS)
     said: list[str] = []
     with GatewayProcess(GatewayOptions(port=0, timeout_s=3.0), {}, said.append) as gateway:
         for number, reason in (
@@ -97,12 +102,8 @@ def test_a_gateway_that_ends_or_hangs_is_restarted(
     assert gateway.pid is None
 
 
-def test_clients_that_connect_to_a_hung_gateway_are_answered_by_the_next_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program(
-        monkeypatch,
-        tmp_path,
+def test_clients_that_connect_to_a_hung_gateway_are_answered_by_the_next_one(run: Run) -> None:
+    run(
         f"""import os, socket, sys, threading, time
 def answer():
     listening = socket.socket(fileno=int(sys.argv[-2]))
@@ -131,10 +132,8 @@ threading.Thread(target=answer, daemon=True).start()
         socket.create_connection(("127.0.0.1", port), 200)
 
 
-def test_an_end_without_a_restart_is_an_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program(monkeypatch, tmp_path, "import os, sys; os.write(int(sys.argv[-1]), b'0')")
+def test_an_end_without_a_restart_is_an_error(run: Run) -> None:
+    run("import os, sys; os.write(int(sys.argv[-1]), b'0')")
     options = GatewayOptions(port=0, restart=False)
     with (
         GatewayProcess(options, {}, print) as gateway,
@@ -144,13 +143,11 @@ def test_an_end_without_a_restart_is_an_error(
 
 
 def test_a_gateway_may_use_its_delay_to_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(gateway_process, "DRAIN_S", 0.3)
     ended = tmp_path / "ended"
-    program(
-        monkeypatch,
-        tmp_path,
+    run(
         f"""import os, signal, sys, time
 def end(*_):
     time.sleep(0.8)
@@ -166,13 +163,9 @@ signal.signal(signal.SIGTERM, end)
 
 
 def test_a_second_signal_ends_a_gateway_that_drains(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(
-        monkeypatch,
-        tmp_path,
-        f"import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{BEATS}",
-    )
+    run(f"import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{BEATS}")
     at_once = threading.Event()
     monkeypatch.setattr(gateway_process, "at_once", at_once)
     process = GatewayProcess(GatewayOptions(port=0), {}, print).__enter__()

@@ -100,12 +100,15 @@ class Response:
     outputs: tuple[frames.Tensor, ...]
 
 
+TEXTS = frames.Tensor.of("text_input", frames.DataType.BYTES, (1, 2), ["Straße".encode(), b"b\0"])
+
+
 class Request:
     """A request of Triton's, and the responses to it."""
 
     def __init__(
         self,
-        inputs: Sequence[frames.Tensor],
+        inputs: Sequence[frames.Tensor] = (TEXTS,),
         outputs: Sequence[str] = ("text_output",),
         timeout_us: int = 0,
         parameters: dict[str, Any] | None = None,
@@ -195,6 +198,12 @@ class Triton:
             self._requests[ctypes.addressof(request.structure)] = request
         execute = self._library.TRITONBACKEND_ModelInstanceExecute
         assert self._error(execute(ctypes.byref(self.model), pointers, len(requests))) is None
+
+    def ask(self) -> Request:
+        """Pass a usual request to the relay."""
+        request = Request()
+        self.execute(request)
+        return request
 
     def finalize(self) -> None:
         """Unload the model."""

@@ -42,6 +42,7 @@ from tests.unit.serving.relay.imitated_triton import (
     INCLUDE,
     SOURCES,
     STRUCTURES,
+    TEXTS,
     Request,
     Triton,
     compile_library,
@@ -51,7 +52,6 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compile
 
 WAIT_S = 60
 GONE = (ErrorCode.UNAVAILABLE, "UNAVAILABLE: the engine's process has gone")
-TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), ["Straße".encode(), b"b\0"])
 COUNTER, GAUGE = 0, 1
 TOO_LONG = (0xFFFFFFF0).to_bytes(4, "little") + bytes((Kind.ANSWER,)) + bytes(1 << 20)
 """The start of a frame of 4 GiB."""
@@ -111,6 +111,11 @@ class Engine:
 
     def has_no_more(self) -> bool:
         return next(self._frames, None) is None
+
+    def take_and_answer(self, request: Request) -> None:
+        """Answer a request, and wait until the relay has its answer."""
+        self.answer(self.take())
+        request.response()
 
     def go(self) -> None:
         self.connection.hang_up()
@@ -195,8 +200,7 @@ class Two:
         Those that are sent while no engine is ready fail.
         """
         while True:
-            request = asked()
-            self.triton.execute(request)
+            request = self.triton.ask()
             readable: list[socket.socket] = []
             while not readable and request.responses.empty():
                 readable, _, _ = select.select([engine.socket for engine in engines], [], [], 0.01)
@@ -224,10 +228,6 @@ def two(triton: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield Two(triton, listening, pool.submit(triton.initialize))
         if triton.model.state:
             triton.finalize()
-
-
-def asked() -> Request:
-    return Request([TEXTS])
 
 
 def test_the_engine_gets_the_name_of_the_model(triton: Triton, starting: Starting) -> None:
@@ -287,7 +287,7 @@ def test_requests_are_sent_completely(triton: Triton, engine: Engine) -> None:
 
 
 def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> None:
-    first, second = asked(), asked()
+    first, second = Request(), Request()
     triton.execute(first, second)
     first_number, second_number = engine.take().number, engine.take().number
     outputs = (
@@ -305,8 +305,7 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
     response = second.response()
     assert (response.flags, response.error, response.outputs) == (0, None, outputs[:1])
     assert second.failure() == (ErrorCode.INVALID_ARG, 'too grün {"kind":"made_up"}')
-    third = asked()  # which reuses the slot of the second one
-    triton.execute(third)
+    third = triton.ask()  # which reuses the slot of the second one
     third_number = engine.take().number
     engine.send(
         Failure(second_number, ErrorCode.INTERNAL, "late").pack(),
@@ -318,35 +317,32 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
 
 
 def test_every_request_fails_when_the_engine_has_ended(triton: Triton, engine: Engine) -> None:
-    requests = [asked() for _ in range(3)]
+    requests = [Request() for _ in range(3)]
     triton.execute(*requests)
     for _ in requests:
         engine.take()
     engine.go()
     for request in requests:
         assert request.failure() == GONE
-    later = asked()
-    triton.execute(later)
+    later = triton.ask()
     assert later.failure() == GONE
 
 
 def test_requests_after_the_end_of_the_engine_hold_no_memory(
     triton: Triton, engine: Engine
 ) -> None:
-    first = asked()
-    triton.execute(first)
+    first = triton.ask()
     engine.go()
     assert first.failure() == GONE
     triton.take_largest_array()
     for _ in range(MANY):
-        later = asked()
-        triton.execute(later)
+        later = triton.ask()
         assert later.failure() == GONE
     assert triton.take_largest_array() < MANY  # each leaked slot takes more than a byte
 
 
 def test_cancelled_requests_are_reported_to_the_engine(triton: Triton, engine: Engine) -> None:
-    requests = [asked() for _ in range(3)]
+    requests = [Request() for _ in range(3)]
     triton.execute(*requests)
     numbers = [engine.take().number for _ in requests]
     requests[1].structure.cancelled = True
@@ -360,9 +356,9 @@ def test_cancelled_requests_are_reported_to_the_engine(triton: Triton, engine: E
 @pytest.mark.usefixtures("engine")
 def test_a_deadline_holds_when_the_engine_does_not_answer(triton: Triton) -> None:
     requests = [
-        Request([TEXTS], timeout_us=1),
-        Request([TEXTS], parameters={"timeout": 1}),
-        asked(),
+        Request(timeout_us=1),
+        Request(parameters={"timeout": 1}),
+        Request(),
     ]
     triton.execute(*requests)
     for request in requests[:2]:
@@ -373,14 +369,12 @@ def test_a_deadline_holds_when_the_engine_does_not_answer(triton: Triton) -> Non
 
 
 def test_a_part_that_cannot_be_sent_ends_its_request(triton: Triton, engine: Engine) -> None:
-    request = asked()
-    triton.execute(request)
+    request = triton.ask()
     number = engine.take().number
     part = Tensor("text_output", DataType.BYTES, (1,) * 9, b"")  # more dimensions than allowed
     engine.send(Answer(number, (part,), last=False).pack(), Answer(number, ()).pack())
     assert request.failure() == (ErrorCode.INTERNAL, "the engine's answer is damaged")
-    following = asked()
-    triton.execute(following)
+    following = triton.ask()
     engine.send(Answer(engine.take().number, ()).pack())
     following.response()
     assert request.responses.empty()
@@ -390,7 +384,7 @@ def test_a_part_that_cannot_be_sent_ends_its_request(triton: Triton, engine: Eng
 def test_a_frame_that_is_too_long_ends_the_connection(
     triton: Triton, starting: Starting, is_ready: bool
 ) -> None:
-    engine, request = starting.engine, asked()
+    engine, request = starting.engine, Request()
     engine.receive(Kind.HELLO)
     if is_ready:
         engine.send(pack_ready("{}"))
@@ -409,8 +403,7 @@ def test_a_frame_that_is_too_long_ends_the_connection(
 
 
 def test_the_longest_frame_is_read(triton: Triton, engine: Engine) -> None:
-    request = asked()
-    triton.execute(request)
+    request = triton.ask()
     number = engine.take().number
     around = len(Answer(number, (Tensor("text_output", DataType.BYTES, (1,), b""),)).pack()) - 4
     output = Tensor("text_output", DataType.BYTES, (1,), bytes(MOST_BYTES - around))
@@ -422,11 +415,11 @@ def test_only_an_unreadable_request_fails(triton: Triton, engine: Engine) -> Non
     large = Tensor("text_input", DataType.BYTES, (1,), bytes((32 << 20) + 1))
     half = Tensor("text_input", DataType.BYTES, (1,), bytes(32 << 20))
     unreadable = {
-        Request([TEXTS], parameters={"a": None}): "a parameter of an unknown type",
+        Request(parameters={"a": None}): "a parameter of an unknown type",
         Request([large]): "an input is larger than 32 MiB",
         Request([half, half]): "the request is larger than 64 MiB",
     }
-    readable = asked()
+    readable = Request()
     triton.execute(*unreadable, readable)
     for request, message in unreadable.items():
         assert request.failure() == (ErrorCode.INVALID_ARG, message)
@@ -442,8 +435,7 @@ def test_metrics_are_published(triton: Triton, starting: Starting) -> None:
     ]
     starting.engine.receive(Kind.HELLO)
     triton.metrics.clear()
-    request = asked()
-    triton.execute(request)
+    request = triton.ask()
     grown = [Figure(False, "sentences_total", "Sentences", 0.0), FIGURES[1]]
     starting.engine.send(pack_figures(FIGURES), pack_figures(grown))
     starting.engine.send(Failure(starting.engine.take().number, ErrorCode.INTERNAL, "").pack())
@@ -482,8 +474,7 @@ def test_metrics_of_one_name_share_a_family(triton: Triton, starting: Starting) 
 
 def test_answers_arrive_without_a_metrics_port(triton: Triton, engine: Engine) -> None:
     triton.close_metrics_port()
-    request = asked()
-    triton.execute(request)
+    request = triton.ask()
     engine.send(pack_figures(FIGURES), pack_figures(FIGURES))
     engine.send(Failure(engine.take().number, ErrorCode.INVALID_ARG, "no").pack())
     assert request.failure() == (ErrorCode.INVALID_ARG, "no")
@@ -503,10 +494,7 @@ def test_a_request_goes_to_the_engine_with_the_least_work(two: Two) -> None:
     assert [len(taken.texts[0].data) - 4 for taken in (large, *small)] == sizes
     many.answer(large)
     requests[0].response()
-    following = asked()
-    two.triton.execute(following)
-    many.answer(many.take())  # the one with nothing in flight
-    following.response()
+    many.take_and_answer(two.triton.ask())  # the one with nothing in flight
     for taken, request in zip(small, requests[1:], strict=True):
         few.answer(taken)
         request.response()
@@ -522,7 +510,7 @@ def test_engines_with_equal_work_take_turns(two: Two) -> None:
 def test_an_engine_that_ends_is_skipped_until_it_is_ready_again(two: Two) -> None:
     engines = two.ready()
     stays, ends = engines
-    held = [asked() for _ in range(4)]
+    held = [Request() for _ in range(4)]
     for request in held:
         two.triton.execute(request)
     taken = [stays.take() for _ in range(2)]
@@ -533,10 +521,7 @@ def test_an_engine_that_ends_is_skipped_until_it_is_ready_again(two: Two) -> Non
     for frame in taken:
         stays.answer(frame)
     for _ in range(4):  # it has not loaded the model yet
-        request = asked()
-        two.triton.execute(request)
-        stays.answer(stays.take())
-        request.response()
+        stays.take_and_answer(two.triton.ask())
     back.send(pack_ready("{}"))
     two.until_chosen(back, [stays, back])
     two.until_chosen(stays, [stays, back])
@@ -546,8 +531,7 @@ def test_requests_fail_while_no_engine_is_ready(two: Two) -> None:
     for engine in two.ready():
         engine.go()
     back = [two.connected(index) for index in range(2)]
-    request = asked()
-    two.triton.execute(request)
+    request = two.triton.ask()
     assert request.failure() == GONE
     back[1].send(pack_ready("{}"))
     two.until_chosen(back[1], back)
@@ -563,10 +547,7 @@ def test_a_model_is_ready_when_one_engine_is(two: Two, fault: str) -> None:
     ready.send(pack_ready("{}"))
     assert two.initialized.result(WAIT_S) is None
     for _ in range(3):
-        request = asked()
-        two.triton.execute(request)
-        ready.answer(ready.take())
-        request.response()
+        ready.take_and_answer(two.triton.ask())
 
 
 def test_a_model_whose_engines_all_refuse_it_is_not_ready(two: Two) -> None:
@@ -579,7 +560,7 @@ def test_a_model_whose_engines_all_refuse_it_is_not_ready(two: Two) -> None:
 
 def test_cancelled_requests_are_reported_to_their_engine(two: Two) -> None:
     engines = two.ready()
-    requests = [asked() for _ in engines]
+    requests = [Request() for _ in engines]
     for request in requests:
         two.triton.execute(request)
     numbers = [engine.take().number for engine in engines]
@@ -631,8 +612,7 @@ def test_finalizing_ends_the_connections_to_all_engines(two: Two) -> None:
 
 
 def test_finalizing_cancels_requests_in_flight(triton: Triton, engine: Engine) -> None:
-    request = asked()
-    triton.execute(request)
+    request = triton.ask()
     engine.take()
     triton.finalize()
     triton.model.state = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import random
 import shutil
@@ -17,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dragoman_options.client_frames import pack_request, request_of
 from dragoman_options.frames import Answer, ErrorCode, Failure
-from dragoman_options.table import INFO, SCORE, STREAM
+from dragoman_options.table import SCORE, STREAM
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.service import bundles as bundles_module
@@ -38,6 +36,7 @@ from tests.unit.serving.service.triton_side import (
     Connect,
     Triton,
     hello,
+    info_of,
     pairs,
     ready,
     request,
@@ -78,15 +77,6 @@ def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
     translated = [translation.text for translation in translator.translate(texts, options)]
     translator.close()
     return translated
-
-
-def told(connect: Connect) -> Any:
-    """The answer of `info`."""
-    info = ready(connect, INFO)
-    info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
-    answer = info.answer()
-    assert isinstance(answer, Answer), answer
-    return json.loads(answer.outputs[0].values[0])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +153,7 @@ def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect
 
 
 def test_info_lists_all_bundles(connect: Connect, folders: list[Path]) -> None:
-    info = told(connect)
+    info = info_of(connect)
     assert [bundle["name"] for bundle in info["bundles"]] == list(DIRECTIONS)
     assert [bundle["identity"] for bundle in info["bundles"]] == [
         Manifest.read(folder).identity for folder in folders
@@ -179,7 +169,7 @@ def test_only_the_first_and_preloaded_bundles_are_loaded_at_the_start(folders: l
     for preload, loaded in (((), ["first"]), (("second", "fr-en"), list(DIRECTIONS))):
         with serving(folders, preload=preload) as connect:
             ready(connect)
-            assert told(connect)["loaded"] == loaded
+            assert info_of(connect)["loaded"] == loaded
     with serving(folders, preload=("fr-de",)) as connect:
         why = connect().introduce(hello())
         assert why == (

@@ -16,7 +16,7 @@ import pytest
 from dragoman_options.client_frames import pack_cancel, pack_request, request_of
 from dragoman_options.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_options.markup import Code, Markup, PlacedCodes
-from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import OUTPUTS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.markup.carried_markup import CarriedMarkup
@@ -34,7 +34,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.conftest import REPOSITORY
 from tests.small_bundles import make_bundles
-from tests.unit.serving.service.triton_side import Connect, Triton, pairs, ready, served
+from tests.unit.serving.service.triton_side import Connect, Triton, info_of, pairs, ready, served
 
 DIRECTIONS = {"german": "en-de de-en", "french": "en-fr fr-en", "three": "en-de de-en en-fr"}
 TEXTS = ["red blue green", "white grey.\nPink brown", ""]
@@ -332,9 +332,7 @@ def test_scores_come_only_from_direct_models(connect: Connect) -> None:
 
 
 def test_info_lists_pairs_with_their_models(connect: Connect) -> None:
-    info = ready(connect, INFO)
-    info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
-    listed = json.loads(outputs(info.answer())[INFO][0])
+    listed = info_of(connect)
     assert [
         (pair["source"], pair["target"], pair["via"], pair["models"]) for pair in listed["pairs"]
     ] == [

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,6 @@ from dragoman_options.frames import (
     Answer,
     Damaged,
     ErrorCode,
-    Failure,
     FrameSplitter,
     Hello,
     Kind,
@@ -32,9 +28,7 @@ from dragoman_options.frames import (
 from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
-from dragoman_serving.service.server import Server
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
@@ -42,10 +36,13 @@ from tests.unit.serving.service.triton_side import (
     SHIPPED,
     Connect,
     Triton,
+    failures,
     hello,
+    info_of,
     pairs,
     ready,
     request,
+    running,
     served,
     texts_of,
 )
@@ -140,19 +137,11 @@ def test_each_stream_fails_separately(stream: Triton) -> None:
     stream.send(request(2, [TEXT], timeout=1))
     long = request(3, [" ".join(MUCH[:50])], split_sentences=True, beam_width=8)
     stream.send(long + pack_cancel(3))
-    failures: dict[int, tuple[ErrorCode, str]] = {}
-    while len(failures) < 3:
-        answer = stream.answer()
-        if answer.last:
-            assert isinstance(answer, Failure)
-            failures[answer.number] = (answer.code, answer.message)
-    assert failures[1] == (
-        ErrorCode.INVALID_ARG,
-        "INVALID_ARGUMENT: text_input has 2 texts: give one",
-    )
-    assert failures[2][0] is ErrorCode.CANCELLED
-    assert "the deadline pass" in failures[2][1]
-    assert failures[3][0] is ErrorCode.CANCELLED
+    failed = failures(stream, 3)
+    two = "INVALID_ARGUMENT: text_input has 2 texts: give one"
+    assert failed[1] == (ErrorCode.INVALID_ARG, two)
+    assert failed[2][0] is failed[3][0] is ErrorCode.CANCELLED
+    assert "the deadline pass" in failed[2][1]
 
 
 @pytest.mark.usefixtures("translate")
@@ -169,35 +158,28 @@ def test_given_translations_are_scored(connect: Connect) -> None:
     model.send(pairs(7, ["Good morning."], ["Guten Morgen."], timeout=1))
     model.send(pairs(8, [TEXT] * 5000, [TEXT] * 5000))
     model.send(pack_cancel(8))
-    failures: dict[int, tuple[ErrorCode, str]] = {}
-    while len(failures) < 3:
-        failure = model.failure()
-        failures[failure.number] = (failure.code, failure.message)
-    assert failures[6][0] is ErrorCode.INVALID_ARG
-    assert "text_input has 1 texts and target_input 2" in failures[6][1]
+    failed = failures(model, 3)
+    assert failed[6][0] is ErrorCode.INVALID_ARG
+    assert "text_input has 1 texts and target_input 2" in failed[6][1]
     late = "CANCELLED: the deadline passed before it was scored"
-    assert failures[7] == (ErrorCode.CANCELLED, late)
-    assert failures[8][0] is ErrorCode.CANCELLED
+    assert failed[7] == (ErrorCode.CANCELLED, late)
+    assert failed[8][0] is ErrorCode.CANCELLED
     model.send(pairs(9, ["Good morning."], ["Guten Morgen."]))
     assert model.answer().number == 9
 
 
 @pytest.mark.usefixtures("translate")
 def test_info_describes_the_served_models(connect: Connect) -> None:
-    model = ready(connect, INFO)
-    model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
-    answer = model.answer()
-    assert isinstance(answer, Answer), answer
-    info = json.loads(answer.outputs[0].values[0])
+    info = info_of(connect, timeout=1)
     manifest = Manifest.load(Path(SHIPPED.bundles[0]))
     assert info["languages"] == list(manifest.languages)
     assert [bundle["identity"] for bundle in info["bundles"]] == [manifest.identity]
     assert [option["name"] for option in info["options"]] == list(OPTIONS)
     (top_k,) = (option for option in info["options"] if option["name"] == "top_k")
     assert top_k["range"] == {"least": 1, "most": manifest.dimensions.vocab_size, "above": False}
+    model = ready(connect, INFO)
     model.send(request(6, ["a"]))
-    failure = model.failure()
-    assert failure.message == "info takes no text_input"
+    assert model.failure().message == "info takes no text_input"
 
 
 def test_disconnecting_cancels_everything(translate: Triton, stream: Triton) -> None:
@@ -315,21 +297,15 @@ def test_requests_before_the_hello_are_ignored(connect: Connect) -> None:
 
 
 def test_a_stopped_server_answers_the_requests_in_flight() -> None:
-    with EngineSocket() as door:
-        server = Server(door.listening, SHIPPED)
-        serving = threading.Thread(target=server.serve, daemon=True)
-        serving.start()
-        with contextlib.closing(Triton(door.path)) as model:
-            assert model.introduce(hello()) is None
-            model.send(request(1, MUCH[:100], beam_width=4))
-            while not server.busy:
-                pass
-            server.stop()
-            assert len(texts_of(model.answer())) == 100
-            with pytest.raises(EOFError):
-                model.receive()
-        serving.join(60)
-        assert not serving.is_alive()
+    with running() as (server, connecting):
+        model = ready(connecting)
+        model.send(request(1, MUCH[:100], beam_width=4))
+        while not server.busy:
+            pass
+        server.stop()
+        assert len(texts_of(model.answer())) == 100
+        with pytest.raises(EOFError):
+            model.receive()
 
 
 def test_loaded_models_outlive_a_triton_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,32 +330,25 @@ def test_loaded_models_outlive_a_triton_that_ended(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_server_is_busy_until_answers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    really_send = Connection.send
-    with EngineSocket() as door:
-        server = Server(door.listening, SHIPPED)
-        states = []
+    really_send, states = Connection.send, []
 
-        def send(connection: Connection, frame: bytes) -> None:
-            if [kind for kind, _ in FrameSplitter().feed(frame)] == [Kind.ANSWER]:
-                states.append(server.busy)
-            really_send(connection, frame)
+    def send(connection: Connection, frame: bytes) -> None:
+        if [kind for kind, _ in FrameSplitter().feed(frame)] == [Kind.ANSWER]:
+            states.append(server.busy)
+        really_send(connection, frame)
 
-        monkeypatch.setattr(Connection, "send", send)
-        serving = threading.Thread(target=server.serve, daemon=True)
-        serving.start()
-        with contextlib.closing(Triton(door.path)) as model:
-            assert model.introduce(hello()) is None
-            assert not server.busy
-            model.send(request(7, MUCH, beam_width=8))
-            while not server.busy:
-                pass
-            model.send(pack_cancel(7))
-            model.answer()
-            while server.busy:
-                pass
-            states.clear()
-            model.send(request(8, ["I'm hungry."]))
-            model.answer()
-            assert states == [True]
-            server.stop()
-        serving.join(60)
+    monkeypatch.setattr(Connection, "send", send)
+    with running() as (server, connecting):
+        model = ready(connecting)
+        assert not server.busy
+        model.send(request(7, MUCH, beam_width=8))
+        while not server.busy:
+            pass
+        model.send(pack_cancel(7))
+        model.answer()
+        while server.busy:
+            pass
+        states.clear()
+        model.send(request(8, ["I'm hungry."]))
+        model.answer()
+        assert states == [True]

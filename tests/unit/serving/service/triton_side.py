@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -20,13 +21,14 @@ from dragoman_options.client_frames import (
 from dragoman_options.frames import (
     Answer,
     DataType,
+    ErrorCode,
     Failure,
     FrameSplitter,
     Hello,
     Kind,
     Tensor,
 )
-from dragoman_options.table import TRANSLATE
+from dragoman_options.table import INFO, TRANSLATE
 from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server
@@ -111,7 +113,7 @@ def texts_of(answer: Answer | Failure) -> list[str]:
 
 
 @contextlib.contextmanager
-def served(to_serve: ModelsToServe = SHIPPED, **how: Any) -> Iterator[Connect]:
+def running(to_serve: ModelsToServe = SHIPPED, **how: Any) -> Iterator[tuple[Server, Connect]]:
     """A server on its own socket, and the models that connect to it."""
     threshold = gc.get_threshold()
     with EngineSocket() as door:
@@ -119,12 +121,38 @@ def served(to_serve: ModelsToServe = SHIPPED, **how: Any) -> Iterator[Connect]:
         serving = threading.Thread(target=server.serve, daemon=True)
         serving.start()
         with contextlib.ExitStack() as connected:
-            yield lambda: connected.enter_context(contextlib.closing(Triton(door.path)))
+            yield server, lambda: connected.enter_context(contextlib.closing(Triton(door.path)))
             server.stop()
         serving.join(60)
         assert not serving.is_alive()
     gc.unfreeze()
     gc.set_threshold(*threshold)
+
+
+@contextlib.contextmanager
+def served(to_serve: ModelsToServe = SHIPPED, **how: Any) -> Iterator[Connect]:
+    """Models that connect to a server."""
+    with running(to_serve, **how) as (_, connect):
+        yield connect
+
+
+def info_of(connect: Connect, **parameters: Any) -> Any:
+    """The answer of the model `info`."""
+    model = ready(connect, INFO)
+    model.send(pack_request(request_of(1, 0, parameters, (INFO,), ())))
+    answer = model.answer()
+    assert isinstance(answer, Answer), answer
+    return json.loads(answer.outputs[0].values[0])
+
+
+def failures(triton: Triton, number: int) -> dict[int, tuple[ErrorCode, str]]:
+    """Codes and messages of the next failures, by the numbers of their requests."""
+    failed: dict[int, tuple[ErrorCode, str]] = {}
+    while len(failed) < number:
+        answer = triton.answer()
+        if isinstance(answer, Failure):
+            failed[answer.number] = (answer.code, answer.message)
+    return failed
 
 
 def pairs(number: int, texts: list[str], targets: list[str], **parameters: Any) -> bytes:

@@ -332,19 +332,8 @@ placeholders = st.one_of(
     st.from_regex(r"[1-9][0-9]{0,4}(:[0-9]{2})?", fullmatch=True),
 )
 WORDS = [
-    "Hello",
-    "please",
-    "call",
-    "Tom",
-    "at",
-    "today",
-    "and",
-    "you",
-    "have",
-    "new",
-    "messages",
-    "in",
-    "Boston",
+    *("Hello", "please", "call", "Tom", "at", "today", "and"),
+    *("you", "have", "new", "messages", "in", "Boston"),
 ]
 words = st.sampled_from(WORDS)
 

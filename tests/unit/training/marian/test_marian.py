@@ -34,35 +34,12 @@ from safetensors.torch import load_file, save_file
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
-from tests.marian_models import MarianModel, sentences, write_marian
+from tests.marian_models import MODELS, MarianModel, sentences, write_marian
 
 MOST_TOKENS = 20
 FEW_TOKENS = 6
 TEXTS = 16
 WIDTH = 4
-
-MODELS = {
-    "as OPUS-MT": MarianModel(),
-    "ReLU, embeddings not scaled, pickled": MarianModel(
-        pickled=True, settings={"activation_function": "relu", "scale_embedding": False}
-    ),
-    "GELU, own embeddings, BPE": MarianModel(
-        pieces="bpe",
-        settings={
-            "activation_function": "gelu",
-            "share_encoder_decoder_embeddings": False,
-            "encoder_layers": 3,
-            "decoder_layers": 1,
-        },
-    ),
-    "own vocabularies": MarianModel(
-        separate_lists=True, settings={"share_encoder_decoder_embeddings": False}
-    ),
-    "own output, static positions": MarianModel(
-        settings={"tie_word_embeddings": False, "static_position_embeddings": True}
-    ),
-    "several targets": MarianModel(tags=("deu", "fra", "pt_BR")),
-}
 
 
 @dataclass(frozen=True)

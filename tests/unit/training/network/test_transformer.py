@@ -5,14 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from dragoman_training.network import transformer
 from dragoman_training.network.architecture import PRESETS, ModelConfig, weight_shapes
-from dragoman_training.network.transformer import (
-    Dropout,
-    MultiHeadAttention,
-    Ssru,
-    Transformer,
-    attention,
-)
 
 from dragoman.kernel.errors import UsageError
 from tests.tiny_models import elaborate_config, ssru_config, tiny_config, tiny_model
@@ -34,7 +28,7 @@ def test_attention_equals_pytorchs_with_its_gradients(mask: torch.Tensor) -> Non
     torch.manual_seed(0)
     tensors = [torch.randn(3, 4, 5, 8, requires_grad=True) for _ in range(3)]
     query, key, value = tensors
-    ours = attention(query, key, value, mask)
+    ours = transformer.attention(query, key, value, mask)
     theirs = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     assert_close(ours, theirs)
     weight = torch.randn_like(ours)
@@ -54,20 +48,20 @@ def test_shapes_match_the_docstrings() -> None:
     hidden = model.decode(tgt, memory, keep)
     assert hidden.shape == (2, 5, config.model_size)
     assert model.project(hidden).shape == (2, 5, config.vocab_size)
-    attend = MultiHeadAttention(config)
+    attend = transformer.MultiHeadAttention(config)
     assert attend(hidden, memory, keep[:, None, None, :]).shape == hidden.shape
 
 
 def test_base_has_the_papers_size() -> None:
     config = ModelConfig(vocab_size=37_000, **PRESETS["base"])  # type: ignore[arg-type]
-    parameters = sum(weight.numel() for weight in Transformer(config).parameters())
+    parameters = sum(weight.numel() for weight in transformer.Transformer(config).parameters())
     assert 63e6 <= parameters <= 66e6
 
 
 def test_big_is_configured_as_in_the_paper() -> None:
     config = ModelConfig(vocab_size=37_000, **PRESETS["big"])  # type: ignore[arg-type]
     with torch.device("meta"):
-        parameters = sum(weight.numel() for weight in Transformer(config).parameters())
+        parameters = sum(weight.numel() for weight in transformer.Transformer(config).parameters())
     assert 205e6 <= parameters <= 215e6
     assert config.dropout == 0.3
 
@@ -99,7 +93,7 @@ def test_the_decoder_does_not_see_the_future(config: ModelConfig) -> None:
 
 def test_an_ssru_is_its_equations_with_their_gradients() -> None:
     torch.manual_seed(0)
-    unit, x = Ssru(ssru_config()), torch.randn(3, 5, 64, requires_grad=True)
+    unit, x = transformer.Ssru(ssru_config()), torch.randn(3, 5, 64, requires_grad=True)
     torch.nn.init.normal_(unit.forget.bias)
     cell, steps = torch.zeros(3, 64), []
     for step in range(5):
@@ -116,7 +110,7 @@ def test_an_ssru_is_its_equations_with_their_gradients() -> None:
 
 
 def test_an_ssru_computes_its_recurrence_in_fp32() -> None:
-    unit, x = Ssru(ssru_config()), torch.randn(1, 300, 64)
+    unit, x = transformer.Ssru(ssru_config()), torch.randn(1, 300, 64)
     with torch.autocast("cpu", torch.bfloat16):
         assert unit(x).dtype == torch.float32
 
@@ -152,7 +146,7 @@ def test_embedding_and_projection_share_one_matrix() -> None:
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
-    dropout = Dropout(0.1)
+    dropout = transformer.Dropout(0.1)
     x = torch.ones(1000, 1000)
     dropped = dropout(x)
     assert (dropped == 0).float().mean().item() == pytest.approx(26 / 256, abs=1e-3)
@@ -182,5 +176,5 @@ def test_impossible_sizes_are_refused_by_name(change: dict[str, object], message
 
 @pytest.mark.parametrize("config", [*CONFIGS, elaborate_config()])
 def test_shapes_are_known_without_the_network(config: ModelConfig) -> None:
-    tensors = Transformer(config).state_dict()
+    tensors = transformer.Transformer(config).state_dict()
     assert weight_shapes(config) == {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -72,6 +72,14 @@ def archived(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
     return out.getvalue()
 
 
+def zipped(files: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, body in files.items():
+            archive.writestr(name, body)
+    return out.getvalue()
+
+
 ENGLISH, GERMAN = "one\ntwö\n\n", "eins\nzwei\n\n"
 ARCHIVE = archived({"./a/text.en": ENGLISH.encode(), "a/text.de": GERMAN.encode()})
 TEXT = FetchedText("x/train", {"en": SideFile("a/text.en"), "de": SideFile("a/text.de")})
@@ -88,10 +96,25 @@ def corpus(
     return Corpus("a", "free", "here", (source,), texts or (TEXT,))
 
 
+def check_refused(message: str, folder: Path, *corpora: Corpus) -> None:
+    with pytest.raises(UsageError, match=message):
+        list(fetch_corpora(corpora, folder))
+
+
 def left(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+OWN = """\
+[[corpora]]
+name = "mine"
+licence = "mine"
+home = "here"
+sources = [{{ url = "{}" }}]
+[[corpora.texts]]
+prefix = "x/train"
+sides = {{ en = {{ member = "a/text.en" }}, de = {{ member = "a/text.de" }} }}
+"""
 WHOLE = [LOCK, "x/train.de.gz", "x/train.en.gz"]
 
 
@@ -128,8 +151,7 @@ def test_a_broken_transfer_is_resumed(server: Server, tmp_path: Path) -> None:
 
 def test_a_file_that_changed_is_downloaded_from_the_start(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
-    with pytest.raises(UsageError, match="broke off"):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused("broke off", tmp_path, corpus(server))
     other = archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"})
     server.files["a.tgz"], server.breaks_after = other, None
     assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 1)]
@@ -142,8 +164,8 @@ def test_another_file_than_the_registrys_is_refused(
     server: Server, tmp_path: Path, kind: str, known: dict[str, str]
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
-    with pytest.raises(UsageError, match=rf"a\.tgz: has {kind} \w+, the registry says 0+;"):
-        list(fetch_corpora([corpus(server, **known)], tmp_path))
+    message = rf"a\.tgz: has {kind} \w+, the registry says 0+;"
+    check_refused(message, tmp_path, corpus(server, **known))
     assert left(tmp_path) == []
 
 
@@ -158,20 +180,17 @@ def test_another_file_than_the_first_time_is_refused(
     assert json.loads((tmp_path / LOCK).read_text()) == {server.url("a.tgz"): digest}
     server.files["a.tgz"] = archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"})
     (tmp_path / "x/train.en.gz").unlink()
-    with pytest.raises(UsageError, match=rf"when first downloaded it was, .*{digest}"):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused(rf"when first downloaded it was, .*{digest}", tmp_path, corpus(server))
     assert left(tmp_path) == [LOCK, "x/train.de.gz"]
 
 
 def test_a_missing_network_or_file_is_reported_in_one_line(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a\.tgz: the server answered 404 Not Found"):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused(r"a\.tgz: the server answered 404 Not Found", tmp_path, corpus(server))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         source = RemoteFile(f"http://127.0.0.1:{free.getsockname()[1]}/a.tgz")
         nobody = Corpus("a", "free", "here", (source,), (TEXT,))
-        with pytest.raises(UsageError, match=r"cannot be reached: .*refused.*--data-dir"):
-            list(fetch_corpora([nobody], tmp_path))
+        check_refused(r"cannot be reached: .*refused.*--data-dir", tmp_path, nobody)
     assert left(tmp_path) == []
     for url in ("file:///etc/passwd", "http://corpora.example/a.tgz"):
         with pytest.raises(UsageError, match=f"url is '{url}': give one that begins with https://"):
@@ -181,8 +200,7 @@ def test_a_missing_network_or_file_is_reported_in_one_line(server: Server, tmp_p
 def test_a_redirect_without_tls_is_not_followed(server: Server, tmp_path: Path) -> None:
     server.leads_to = "http://corpora.example/a.tgz"
     message = rf"a\.tgz: cannot be reached: it redirects to {server.leads_to}, which is not https"
-    with pytest.raises(UsageError, match=message):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused(message, tmp_path, corpus(server))
     assert left(tmp_path) == []
 
 
@@ -190,11 +208,7 @@ def test_nothing_is_written_outside_the_folder(server: Server, tmp_path: Path) -
     outside = {"../evil": b"out\n", "/tmp/dragoman-evil": b"out\n"}
     sides = {"a/text.en": ENGLISH.encode(), "a/text.de": GERMAN.encode()}
     server.files["a.tgz"] = archived({**outside, **sides})
-    zipped = io.BytesIO()
-    with zipfile.ZipFile(zipped, "w") as archive:
-        for name, body in {**outside, **sides}.items():
-            archive.writestr(name, body)
-    server.files["a.zip"] = zipped.getvalue()
+    server.files["a.zip"] = zipped({**outside, **sides})
     data = tmp_path / "below" / "data"
     assert list(fetch_corpora([corpus(server)], data)) == [("x/train", 3)]
     other = FetchedText("y/train", dict(TEXT.sides))
@@ -232,15 +246,13 @@ def test_damaged_and_unequal_texts_are_refused(server: Server, tmp_path: Path) -
 def test_a_damaged_download_is_repeated(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = ARCHIVE[:-40]
     message = r"a/text.* in .*a\.tgz: cannot be read: .*; it has been removed, run it again"
-    with pytest.raises(UsageError, match=message):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused(message, tmp_path, corpus(server))
     assert left(tmp_path) == []
     # A lock of an earlier version may have its digest.
     digest = hashlib.sha256(server.files["a.tgz"]).hexdigest()
     other = {"http://other/b": "1" * 64}
     (tmp_path / LOCK).write_text(json.dumps({server.url("a.tgz"): digest, **other}))
-    with pytest.raises(UsageError, match=message):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused(message, tmp_path, corpus(server))
     assert json.loads((tmp_path / LOCK).read_text()) == other
     server.files["a.tgz"] = ARCHIVE
     assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 3)]
@@ -252,8 +264,7 @@ def test_an_existing_download_is_checked_too(server: Server, tmp_path: Path) -> 
     path = tmp_path / ".downloads" / pinned.sources[0].name
     path.parent.mkdir()
     path.write_bytes(archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"}))
-    with pytest.raises(UsageError, match=r"a\.tgz: has SHA-256 \w+, the registry says"):
-        list(fetch_corpora([pinned], tmp_path))
+    check_refused(r"a\.tgz: has SHA-256 \w+, the registry says", tmp_path, pinned)
     assert list(fetch_corpora([pinned], tmp_path)) == [("x/train", 3)]
 
 
@@ -262,8 +273,7 @@ def test_a_transfer_killed_after_its_completion_is_used(
     server: Server, tmp_path: Path, damage: bytes
 ) -> None:
     server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
-    with pytest.raises(UsageError, match="broke off"):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused("broke off", tmp_path, corpus(server))
     (partial,) = (tmp_path / ".downloads").glob(".*.partial")
     partial.write_bytes(ARCHIVE)
     server.breaks_after = None
@@ -277,8 +287,7 @@ def test_a_transfer_killed_after_its_completion_is_used(
 def test_a_corpus_leaves_no_download_if_the_next_one_fails(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = ARCHIVE
     missing = corpus(server, FetchedText("y/train", dict(TEXT.sides)), name="none.tgz")
-    with pytest.raises(UsageError, match="404"):
-        list(fetch_corpora([corpus(server), missing], tmp_path))
+    check_refused("404", tmp_path, corpus(server), missing)
     assert left(tmp_path) == WHOLE
     # A file that the next corpus needs too is downloaded once.
     again = corpus(server, FetchedText("y/train", dict(TEXT.sides)))
@@ -311,8 +320,7 @@ def test_an_empty_text_is_refused_and_another_number_of_pairs_is_reported(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.files["a.tgz"] = archived({"a/text.en": b"", "a/text.de": b""})
-    with pytest.raises(UsageError, match="x/train: has no pairs; to download it again"):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused("x/train: has no pairs; to download it again", tmp_path, corpus(server))
     (tmp_path / "other").mkdir()
     server.files["b.tgz"] = ARCHIVE
     for pairs in (3, 4):
@@ -326,23 +334,18 @@ def test_an_existing_text_in_another_form_is_not_hidden(server: Server, tmp_path
     server.files["a.tgz"] = ARCHIVE
     (tmp_path / "x").mkdir()
     (tmp_path / "x/train.en").write_text("older\n")
-    with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en exists, and one"):
-        list(fetch_corpora([corpus(server)], tmp_path))
+    check_refused(r"x/train\.en\.gz: .*x/train\.en exists, and one", tmp_path, corpus(server))
     assert server.ranges == []
 
 
 def test_a_zip_file_with_a_password_is_refused_in_one_line(server: Server, tmp_path: Path) -> None:
-    zipped = io.BytesIO()
-    with zipfile.ZipFile(zipped, "w") as archive:
-        for name in ("a/text.en", "a/text.de"):
-            archive.writestr(name, b"one\n")
-    body = bytearray(zipped.getvalue())
+    body = bytearray(zipped({"a/text.en": b"one\n", "a/text.de": b"one\n"}))
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         for place in (match.start() for match in re.finditer(mark, bytes(body))):
             body[place + flags] |= 1
     server.files["a.zip"] = bytes(body)
-    with pytest.raises(UsageError, match=r"a/text\.en in .*a\.zip: cannot be read: .*password"):
-        list(fetch_corpora([corpus(server, name="a.zip")], tmp_path))
+    message = r"a/text\.en in .*a\.zip: cannot be read: .*password"
+    check_refused(message, tmp_path, corpus(server, name="a.zip"))
 
 
 @pytest.mark.parametrize(
@@ -365,12 +368,7 @@ def test_an_invalid_registry_is_refused_in_one_line(
     message: str,
 ) -> None:
     registry = tmp_path / "own.toml"
-    own = (
-        '[[corpora]]\nname = "mine"\nlicence = "mine"\nhome = "here"\n'
-        'sources = [{ url = "https://here/a" }]\n'
-        '[[corpora.texts]]\nprefix = "x/train"\nheld_out = 20\n'
-        'sides = { en = { member = "a/text.en" }, de = { member = "a/text.de" } }\n'
-    )
+    own = OWN.format("https://here/a") + "held_out = 20\n"
     registry.write_text(own)
     words = ["corpora", "--registry", str(registry)]
     assert main(words) == 0
@@ -448,12 +446,7 @@ def test_the_command_lists_and_downloads_the_users_corpora(
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
     registry = tmp_path / "own.toml"
-    registry.write_text(
-        '[[corpora]]\nname = "mine"\nlicence = "mine"\nhome = "here"\n'
-        f'sources = [{{ url = "{server.url("a.tgz")}" }}]\n'
-        '[[corpora.texts]]\nprefix = "x/train"\n'
-        'sides = { en = { member = "a/text.en" }, de = { member = "a/text.de" } }\n'
-    )
+    registry.write_text(OWN.format(server.url("a.tgz")))
     words = ["corpora", "--registry", str(registry)]
     rows = {row["name"]: row for row in cli.rows(*words, "--json")}
     assert rows["mine"]["pinned"] is False

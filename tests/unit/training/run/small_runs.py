@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,30 @@ def assert_same_weights(actual: Path, right: Path) -> None:
         assert torch.equal(tensor, expected[name]), name
 
 
+def log_of(run: Path) -> list[dict[str, Any]]:
+    """The entries of a run's log."""
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def progress_file(run: Path, step: int) -> Path:
+    return run / f"checkpoints/step-{step:07d}/progress.json"
+
+
+def progress_of(run: Path, step: int) -> dict[str, Any]:
+    """What a checkpoint says of the run's progress."""
+    progress: dict[str, Any] = json.loads(progress_file(run, step).read_text())
+    return progress
+
+
+def assert_average(final: Path, folders: Sequence[Path]) -> None:
+    """A model is the average of others."""
+    state = checkpoint.load(final).model.state_dict()
+    for name, tensor in checkpoint.average(folders).items():
+        assert torch.equal(state[name], tensor), name
+
+
 def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
     """A run's log entries by step; a repeated step is an error."""
-    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    points = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
+    points = [(entry["step"], entry[name]) for entry in log_of(run) if entry["kind"] == kind]
     assert len(dict(points)) == len(points)
     return dict(points)

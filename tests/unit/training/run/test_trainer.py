@@ -38,9 +38,13 @@ from tests.toy import reverse_pairs, write_pairs
 from tests.unit.training.run.conftest import Trained
 from tests.unit.training.run.small_runs import (
     SETTINGS,
+    assert_average,
     assert_same_weights,
     command,
+    log_of,
     losses,
+    progress_file,
+    progress_of,
     settings,
 )
 
@@ -54,7 +58,7 @@ def test_a_run_resumes_in_a_later_epoch(text: Path, tmp_path: Path, dropout: flo
     Trainer(settings(45, *few), text, tmp_path / "whole").train()
     Trainer(settings(25, *few), text, tmp_path / "cut").train()
     resumed = Trainer(settings(45, *few), text, tmp_path / "cut", resume=True).train()
-    progress = json.loads((tmp_path / "cut/checkpoints/step-0000025/progress.json").read_text())
+    progress = progress_of(tmp_path / "cut", 25)
     assert progress["epoch"] > 1
     assert progress["batches_of_epoch"] > 0
     assert_same_weights(resumed, tmp_path / "whole" / "final")
@@ -114,13 +118,12 @@ def test_a_run_by_time_ends_in_time_and_counts_the_time_before_it_was_resumed(
 
 
 def test_a_short_run_by_the_real_clock_ends_in_time(text: Path, tmp_path: Path) -> None:
-    trainer = Trainer(settings(1, "training.minutes=0.03"), text, tmp_path / "run")
+    run = tmp_path / "run"
+    trainer = Trainer(settings(1, "training.minutes=0.03"), text, run)
     begin = time.monotonic()
     trainer.train()
     took_s = time.monotonic() - begin
-    progress = json.loads(
-        (checkpoint.step_folders(tmp_path / "run")[-1] / "progress.json").read_text()
-    )
+    progress = progress_of(run, max(losses(run)))
     assert progress["step"] > 1
     # The last step began in time; how long it and the rest took, a busy machine decides.
     assert 0.0 < progress["elapsed_s"] < took_s < 60
@@ -152,9 +155,7 @@ def test_sigterm_finishes_the_step_and_writes_the_model(
     last = checkpoint.step_folders(run)[-1]
     step = json.loads((last / "progress.json").read_text())["step"]
     assert f"SIGTERM: the run ends after step {step}; --resume continues it" in logged
-    mean = checkpoint.average(checkpoint.step_folders(run)[-2:])
-    state = checkpoint.load(run / "final").model.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+    assert_average(run / "final", checkpoint.step_folders(run)[-2:])
     assert max(losses(run)) == step
     Trainer(settings(step + 5), text, run, resume=True).train()
     assert max(losses(run)) == step + 5
@@ -285,8 +286,7 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
     words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
     run = tmp_path / "run"
     final = Trainer(settings(120, *words), text, run).train()
-    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    logged = [entry["bleu"] for entry in entries if entry["kind"] == "valid"]
+    logged = [entry["bleu"] for entry in log_of(run) if entry["kind"] == "valid"]
     assert len(logged) == 2
     model = checkpoint.load(final)
     translator = Translator(model.model, model.tokenizer, Limits(), beam_width=1)
@@ -307,9 +307,7 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
 def test_a_run_leaves_its_settings_log_and_average(trained: Trained, tmp_path: Path) -> None:
     final = trained(20, tmp_path / "run")
     assert checkpoint.load(final).config == settings(20)
-    entries = [
-        json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    ]
+    entries = log_of(tmp_path / "run")
     assert [e["step"] for e in entries if e["kind"] == "valid"] == [10, 20]
     losses = [e["loss"] for e in entries if e["kind"] == "train"]
     assert losses[-1] < losses[0]
@@ -318,10 +316,7 @@ def test_a_run_leaves_its_settings_log_and_average(trained: Trained, tmp_path: P
     shown = [event.value for event in events.Scalars("train/loss")]
     assert shown == pytest.approx(losses, abs=1e-4)
     assert [event.step for event in events.Scalars("valid/loss")] == [10, 20]
-    mean = checkpoint.average(checkpoint.step_folders(tmp_path / "run")[-2:])
-    assert torch.equal(
-        checkpoint.load(final).model.state_dict()["embedding.weight"], mean["embedding.weight"]
-    )
+    assert_average(final, checkpoint.step_folders(tmp_path / "run")[-2:])
 
 
 def test_a_folder_in_use_is_not_overwritten(text: Path, trained: Trained, tmp_path: Path) -> None:
@@ -407,14 +402,14 @@ def test_wrong_arguments_are_refused_in_one_line(
     (tmp_path / "file").touch()
     for name in ("my.en", "my.de"):
         (tmp_path / name).write_text("text\n")
-    printed = cli.refuses("train", *words).strip()
+    printed = cli.refuses("train", *words)
     assert message in printed
-    assert "\n" not in printed
+    assert printed.count("\n") == 1
 
 
 def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
     """A checkpoint's record of the best validation."""
-    progress = json.loads((run / f"checkpoints/step-{step:07d}/progress.json").read_text())
+    progress = progress_of(run, step)
     return progress["best"], progress["best_metric"], progress["validations_since_best"]
 
 
@@ -476,7 +471,7 @@ def test_another_plan_starts_the_next_epoch(
         caplog.clear()
         Trainer(settings(10, *words), text, run, resume=True).train()
         said = "starting epoch 2" in caplog.text
-        progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
+        progress = progress_of(run, 10)
         state = said, progress["epoch"], progress["batches_of_epoch"]
         assert state == ((True, 1, 5) if words else (False, 0, 10)), name
         (pairs,) = progress["drawn"]
@@ -489,10 +484,9 @@ def test_a_checkpoint_without_a_record_of_sampled_text_can_be_resumed(
     run = tmp_path / "run"
     trained(5, run)
     shutil.copytree(run, former := tmp_path / "former")
-    path = former / "checkpoints/step-0000005/progress.json"
-    progress = json.loads(path.read_text())
+    progress = progress_of(former, 5)
     del progress["drawn"]
-    path.write_text(json.dumps(progress))
+    progress_file(former, 5).write_text(json.dumps(progress))
     finals = [Trainer(settings(10), text, folder, resume=True).train() for folder in (run, former)]
     assert_same_weights(*finals)
 
@@ -507,8 +501,7 @@ def test_other_text_in_the_same_files_starts_the_next_epoch(
     Trainer(settings(5), tmp_path, run).train()
     write_pairs(tmp_path / "train", reverse_pairs(380, seed=3), ("en", "de"))
     # A checkpoint of an earlier version has no record of the text, and so of no change.
-    path = run / "checkpoints/step-0000005/progress.json"
-    progress = json.loads(path.read_text())
+    path, progress = progress_file(run, 5), progress_of(run, 5)
     path.write_text(json.dumps({**progress, "text": None}))
     Trainer(settings(10), tmp_path, run, resume=True)
     assert "begins" not in caplog.text
@@ -553,9 +546,7 @@ def test_models_that_are_no_longer_averaged_are_not_the_result(text: Path, tmp_p
     run = tmp_path / "run"
     Trainer(settings(10, "training.average_best=1"), text, run).train()
     final = Trainer(settings(40), text, run, resume=True).train()
-    mean = checkpoint.average(checkpoint.step_folders(run)[-2:])
-    state = checkpoint.load(final).model.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+    assert_average(final, checkpoint.step_folders(run)[-2:])
 
 
 def test_only_the_requested_number_of_best_models_is_kept(tmp_path: Path) -> None:
@@ -608,11 +599,7 @@ def test_validations_distinguish_corpora_of_one_prefix(tmp_path: Path) -> None:
     words += [f"data.valid=[{valid},'held']", "training.valid_bleu_sentences=3"]
     config = resolve(None, [*SETTINGS, "training.steps=10", *words])
     Trainer(config, tmp_path, run).train()
-    (entry,) = (
-        json.loads(line)
-        for line in (run / "log.jsonl").read_text().splitlines()
-        if '"kind": "valid"' in line
-    )
+    (entry,) = (entry for entry in log_of(run) if entry["kind"] == "valid")
     by_corpus = entry["corpora"]
     assert list(by_corpus) == ["held en-de", "held de-fr", "held en-de-fr"]
     # The model is not trained on English to French, so the third equals the first two.
@@ -680,15 +667,13 @@ def test_fp16_trains_and_resumes_to_the_same_weights(
 def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
     words, run = ("training.precision=fp16", "training.log_every_steps=1"), tmp_path / "run"
     Trainer(settings(5, *words), text, run).train()
-    path = run / "checkpoints/step-0000005/progress.json"
-    progress = json.loads(path.read_text())
+    path, progress = progress_file(run, 5), progress_of(run, 5)
     assert progress["loss_scale"] == {"value": 65536.0, "good_steps": 5, "skipped_steps": 0}
     # As after a long growth; fp16 gradients do not reach that.
     progress["loss_scale"]["value"] = 2.0**27
     path.write_text(json.dumps(progress))
     Trainer(settings(15, *words), text, run, resume=True).train()
-    after = json.loads((run / "checkpoints/step-0000015/progress.json").read_text())["loss_scale"]
-    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    after, entries = progress_of(run, 15)["loss_scale"], log_of(run)
     (last,) = (entry for entry in entries if (entry["kind"], entry["step"]) == ("train", 15))
     assert last["skipped_steps"] == after["skipped_steps"] > 0
     assert after["value"] == 2.0 ** (27 - after["skipped_steps"])
@@ -707,21 +692,16 @@ def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
     assert sorted(best) != [50, 55, 60], "the last ones would be the same"
     folders = sorted((run / "best-models").iterdir())
     assert [folder.name for folder in folders] == [f"step-{step:07d}" for step in sorted(best)]
-    mean = checkpoint.average(folders)
-    state = checkpoint.load(final).model.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+    assert_average(final, folders)
     # A run that was interrupted, even if a kept model was lost, gives the same result.
     cut = tmp_path / "cut"
     Trainer(settings(30, *words), text, cut).train()
-    kept = json.loads((cut / "checkpoints/step-0000030/progress.json").read_text())["kept"]
-    assert len(kept) == 3
+    assert len(progress_of(cut, 30)["kept"]) == 3
     Trainer(settings(60, *words), text, cut, resume=True).train()
     assert_same_weights(cut / "final", final)
     shutil.rmtree(folders[0])
     Trainer(settings(60, *words), text, run, resume=True).train()
-    again = checkpoint.average(folders[1:])
-    state = checkpoint.load(final).model.state_dict()
-    assert all(torch.equal(state[name], tensor) for name, tensor in again.items())
+    assert_average(final, folders[1:])
     with pytest.raises(UsageError, match=r"training\.average_best: give a corpus in data\.valid"):
         resolve(None, ["training.average_best=2"])
 
@@ -740,15 +720,13 @@ def test_the_size_that_did_not_fit_the_memory_is_remembered(
     monkeypatch.setattr(Transformer, "forward", forward)
     Trainer(settings(10), text, run).train()
     assert "continuing with" in caplog.text
-    progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
-    assert 1 < progress["most_tokens"] <= 60
+    assert 1 < progress_of(run, 10)["most_tokens"] <= 60
     caplog.clear()
     Trainer(settings(20), text, run, resume=True).train()
     assert "continuing with" not in caplog.text
     assert losses(run)[20] < losses(run)[5]
     Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
-    progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
-    assert progress["most_tokens"] is None, "another size of the parts forgets it"
+    assert progress_of(run, 25)["most_tokens"] is None, "another size of the parts forgets it"
 
 
 def test_a_validation_is_split_if_memory_is_too_small(

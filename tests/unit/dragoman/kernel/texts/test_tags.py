@@ -11,15 +11,8 @@ from tests.timing import fastest_s
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "<b>Good</b> morning",
-            "Good morning.</p>",
-            "a<br>b",
-            "a<br/>b",
-            "<HTML>",
-            "the <script> element",
-            "<p class=x>",
-        ),
+        *("<b>Good</b> morning", "Good morning.</p>", "a<br>b"),
+        *("a<br/>b", "<HTML>", "the <script> element", "<p class=x>"),
         *("<g id='1'>", "<x/>", '<a\nhref="/x">here', "<ph name = 'a'>", "1 < 2 <i>or</i> 3 > 2"),
     ],
 )

@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import (
-    GatewayError,
-    KeyMissing,
-    KeyRefused,
-    QuotaUsedUp,
-    TooManyRequests,
-    Unavailable,
-)
+from dragoman_gateway.core import errors
 
 from tests.deepl_openapi import document, faults
 from tests.exchanges import Answer
 from tests.unit.gateway.asgi import Application
+from tests.unit.gateway.callers import nobody, one_key
 
 ENGLISH, GERMAN = "Good morning, my friend.", "Guten Morgen, mein Freund."
 DIRECTION = {"source_lang": "EN", "target_lang": "DE"}
@@ -279,19 +272,10 @@ def test_every_endpoint_is_in_the_document(app: Application) -> None:
     assert answered == described - OLDER_CALLS
 
 
-async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
-    """Knows one key; see `Access.caller`."""
-    if not secret:
-        raise KeyMissing("a key is required")
-    if secret != "right":
-        raise KeyRefused("there is no such key")
-    return Caller("k", "k")
-
-
 def test_keys_are_accepted_as_deepl_sends_them(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.gateway.access, "caller", strict)
+    monkeypatch.setattr(app.gateway.access, "caller", one_key())
     for written in ("DeepL-Auth-Key right", "deepl-auth-key right:fx", "Bearer right"):
         assert checked(app, "GET", "/v2/languages", authorization=written).status == 200
     assert app.form("/v2/languages", {"auth_key": "right"}).status == 200
@@ -303,18 +287,15 @@ def test_keys_are_accepted_as_deepl_sends_them(
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (TooManyRequests("30 a minute", 3), 429),
-        (QuotaUsedUp("5 a month"), 456),
-        (Unavailable("no server"), 503),
+        (errors.TooManyRequests("30 a minute", 3), 429),
+        (errors.QuotaUsedUp("5 a month"), 456),
+        (errors.Unavailable("no server"), 503),
     ],
 )
 def test_errors_have_the_statuses_that_clients_read(
-    app: Application, monkeypatch: pytest.MonkeyPatch, error: GatewayError, status: int
+    app: Application, monkeypatch: pytest.MonkeyPatch, error: errors.GatewayError, status: int
 ) -> None:
-    async def caller(*_: Any) -> Caller:
-        raise error
-
-    monkeypatch.setattr(app.gateway.access, "caller", caller)
+    monkeypatch.setattr(app.gateway.access, "caller", nobody(error))
     assert refused(app, status) == str(error)
 
 

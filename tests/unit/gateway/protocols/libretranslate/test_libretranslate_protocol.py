@@ -5,18 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dragoman_gateway.core.caller import Caller, Limits
-from dragoman_gateway.core.errors import (
-    GatewayError,
-    KeyMissing,
-    KeyRefused,
-    QuotaUsedUp,
-    TooManyRequests,
-)
+from dragoman_gateway.core import errors
+from dragoman_gateway.core.caller import Limits
 from openapi_spec_validator import validate
 
 from tests.exchanges import multipart
 from tests.unit.gateway.asgi import Application
+from tests.unit.gateway.callers import nobody, one_key
 
 DIRECTION = {"source": "en", "target": "de"}
 ENGLISH, GERMAN = "Good morning, my friend.", "Guten Morgen, mein Freund."
@@ -212,19 +207,11 @@ def test_the_specification_has_every_endpoint(app: Application) -> None:
     assert described == {(endpoint.method, endpoint.path) for endpoint in endpoints}
 
 
-async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
-    """Knows one key, which has limits; see `Access.caller`."""
-    if not secret:
-        raise KeyMissing("a key is required")
-    if secret != "right":
-        raise KeyRefused("there is no such key")
-    return Caller("k", "k", Limits(characters_per_request=5))
-
-
 def test_keys_are_accepted_in_the_body_the_query_or_as_a_token(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.gateway.access, "caller", strict)
+    caller = one_key(Limits(characters_per_request=5))
+    monkeypatch.setattr(app.gateway.access, "caller", caller)
     body = {"q": "a", **DIRECTION}
     assert app.post("/translate", body | {"api_key": "right"}).status == 200
     assert app.form("/translate", body | {"api_key": "right"}).status == 200
@@ -246,21 +233,18 @@ def test_keys_are_accepted_in_the_body_the_query_or_as_a_token(
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (TooManyRequests("30 requests a minute", 7), 429, "Slowdown: 30 requests a minute"),
-        (QuotaUsedUp("5 characters a month"), 403, "5 characters a month"),
+        (errors.TooManyRequests("30 requests a minute", 7), 429, "Slowdown: 30 requests a minute"),
+        (errors.QuotaUsedUp("5 characters a month"), 403, "5 characters a month"),
     ],
 )
 def test_limits_have_the_statuses_that_clients_read(
     app: Application,
     monkeypatch: pytest.MonkeyPatch,
-    error: GatewayError,
+    error: errors.GatewayError,
     status: int,
     message: str,
 ) -> None:
-    async def caller(*_: Any) -> Caller:
-        raise error
-
-    monkeypatch.setattr(app.gateway.access, "caller", caller)
+    monkeypatch.setattr(app.gateway.access, "caller", nobody(error))
     answer = app.post("/translate", {"q": "a", **DIRECTION})
     assert (answer.status, answer.json) == (status, {"error": message})
     assert answer.headers.get("retry-after") == ("7" if error.retry_after_s else None)

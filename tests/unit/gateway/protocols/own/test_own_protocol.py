@@ -36,6 +36,13 @@ def error_of(answer: Answer) -> tuple[int, str, str]:
     return answer.status, error["code"], error["message"]
 
 
+def invalid(app: Application, path: str, body: Any) -> str:
+    """The message of a refusal of invalid input."""
+    status, code, text = error_of(ask(app, "POST", path, body))
+    assert (status, code) == (400, "invalid_input")
+    return text
+
+
 def test_a_text_and_several_texts_have_a_list_of_translations(app: Application) -> None:
     single = ask(app, "POST", "/translate", {"text": "Good morning."})
     assert single.json["translations"] == [
@@ -148,13 +155,9 @@ def test_texts_with_tags_take_options(app: Application) -> None:
         ({"temperature": 0.5}, "temperature: not with format xml"),
     ],
 )
-def test_options_that_exclude_tags_are_named(
-    app: Application, more: dict[str, Any], message: str
-) -> None:
+def test_options_that_exclude_tags_are_named(app: Application, more: Any, message: str) -> None:
     body = {"text": "<b>a</b>", "format": "xml", **more}
-    status, code, text = error_of(ask(app, "POST", "/translate", body))
-    assert (status, code) == (400, "invalid_input")
-    assert text.startswith(message)
+    assert invalid(app, "/translate", body).startswith(message)
 
 
 def test_a_refused_text_with_tags_is_named_by_its_own_number() -> None:
@@ -218,9 +221,20 @@ def test_a_request_can_bypass_the_cache(app: Application) -> None:
     ],
 )
 def test_invalid_requests_name_the_error(app: Application, body: Any, message: str) -> None:
-    status, code, text = error_of(ask(app, "POST", "/translate", body))
-    assert (status, code) == (400, "invalid_input")
-    assert message in text
+    assert message in invalid(app, "/translate", body)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "name is missing"),
+        ({"name": ""}, "name: expected a text of length >= 1"),
+        ({"name": "a", "dictionaries": [{}]}, "dictionaries[0].source_language is missing"),
+        ({"name": "a", "entries": {}}, "unknown field 'entries'"),
+    ],
+)
+def test_invalid_glossaries_are_refused(app: Application, body: Any, message: str) -> None:
+    assert message in invalid(app, "/glossaries", body)
 
 
 @pytest.mark.parametrize(
@@ -377,23 +391,6 @@ def test_terms_are_accepted_as_csv_and_tsv(app: Application) -> None:
     answer = ask(app, "PUT", f"{path}/dictionaries/en/zz", {"a": "b"})
     assert "'zz' is not supported: give" in error_of(answer)[2]
     assert ask(app, "DELETE", path).status == 204
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({}, "name is missing"),
-        ({"name": ""}, "name: expected a text of length >= 1"),
-        ({"name": "a", "dictionaries": [{}]}, "dictionaries[0].source_language is missing"),
-        ({"name": "a", "entries": {}}, "unknown field 'entries'"),
-    ],
-)
-def test_invalid_glossaries_are_refused(
-    app: Application, body: dict[str, Any], message: str
-) -> None:
-    status, code, text = error_of(ask(app, "POST", "/glossaries", body))
-    assert (status, code) == (400, "invalid_input")
-    assert message in text
 
 
 def test_documents_are_translated(app: Application) -> None:
