@@ -22,7 +22,7 @@ from dragoman.kernel.text import Tokenizer
 from tests.compact_json import compact_json
 
 BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
-BLOCK = 100
+BLOCK = 20
 """Number of sentences in a digest."""
 DIGITS = 16
 """Hexadecimal digits that are kept of a digest; 64 bits tell any two results apart."""

@@ -22,7 +22,7 @@ from tests import debian
 from tests.conftest import REPOSITORY
 from tests.digests import digests
 
-FEW, MANY = {"c": 100}, {"c": 200}
+FEW, MANY = {"c": 20}, {"c": 200}
 """Number of sentences for an instruction set that takes minutes for more of them."""
 CAPACITY = 512
 """Capacity of `decode.c`."""
@@ -32,7 +32,7 @@ EMULATED = 100
 
 @pytest.mark.parametrize("name", library.usable_instruction_sets())
 @pytest.mark.parametrize(
-    ("numbers", "default"), [(FEW, 300), pytest.param(MANY, 2000, marks=pytest.mark.thorough)]
+    ("numbers", "default"), [(FEW, 100), pytest.param(MANY, 2000, marks=pytest.mark.thorough)]
 )
 def test_digests_equal_the_committed_ones(name: str, numbers: dict[str, int], default: int) -> None:
     words = ["--sentences", str(numbers.get(name, default))]
