@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
@@ -49,6 +50,8 @@ _MOST_GLOSSARIES = 20
 """Maximum number of glossaries of a request; each is searched for each text."""
 MOST_DETECTED = 100_000
 """Characters of a text by which its language is detected, in the event loop."""
+_FIELDS = tuple(field.name for field in fields(Translation))
+_values_of = attrgetter(*_FIELDS)
 _Answer = TypeVar("_Answer")
 
 
@@ -588,17 +591,17 @@ def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
 def finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
     """Returns a translation and its alternatives with exactly the requested fields."""
     detected = direction.detected
-    return replace(
-        translation,
-        alternatives=tuple(
-            finished(alternative, direction, wants_bundle)
-            for alternative in translation.alternatives
-        ),
+    copy = object.__new__(Translation)  # in half of the time that `dataclasses.replace` takes
+    vars(copy).update(
+        zip(_FIELDS, _values_of(translation), strict=True),
+        alternatives=translation.alternatives
+        and tuple(finished(other, direction, wants_bundle) for other in translation.alternatives),
         bundle=translation.bundle if wants_bundle else None,
         language_fallbacks=direction.fallbacks,
         detected_language=detected.language or None if detected else None,
         detected_probability=detected.probability if detected else None,
     )
+    return copy
 
 
 def _check_number(texts: Sequence[str], options: Mapping[str, Any]) -> None:
