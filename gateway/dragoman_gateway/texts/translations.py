@@ -55,6 +55,10 @@ _values_of = attrgetter(*_FIELDS)
 _Answer = TypeVar("_Answer")
 
 
+class CheckedOptions(dict[str, Any]):
+    """Options as `dragoman_options.table.check` returns them; they are not checked again."""
+
+
 class Translations:
     """Translates, scores and detects languages for callers; shared by all protocols."""
 
@@ -221,14 +225,13 @@ class Translations:
     ) -> list[Translation]:
         if not texts:
             return []
-        return await self._in_time(self._with_memory(caller, texts, options, store))
+        translate = self._translate if options.get("memory_id") is None else self._with_memory
+        return await self._in_time(translate(caller, texts, options, store))
 
     async def _with_memory(
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
     ) -> list[Translation]:
         """Translate texts, those of them with the request's memory that it has."""
-        if options.get("memory_id") is None:
-            return await self._translate(caller, texts, options, store)
         markups: Sequence[Markup] = options.get("markup", ())
         stored, others = await self.stored(caller, texts, markups, options)
         missing = [index for index, translation in enumerate(stored) if translation is None]
@@ -553,6 +556,8 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
     Raises:
         InvalidInput: an option is invalid.
     """
+    if isinstance(options, CheckedOptions) and "glossary_ids" not in options:
+        return (), options
     given = dict(options)
     ids = given.pop("glossary_ids", None) or ()
     if isinstance(ids, str) or not all(isinstance(id_, str) for id_ in ids):
