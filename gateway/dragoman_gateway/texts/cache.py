@@ -136,7 +136,7 @@ def memory_of(value: Any) -> int:
         return size_bytes
     if isinstance(value, tuple | list):
         return size_bytes + sum(map(memory_of, value))
-    if names := _fields_of(type(value)):
+    if names := _fields_of(value.__class__):
         # `vars` would create a dictionary that stays in memory.
         held = [field for name in names if (field := getattr(value, name)) is not None]
         return size_bytes + _FIELD_BYTES * (len(names) + 2) + sum(map(memory_of, held))

@@ -576,7 +576,10 @@ def _are_of_two_models(
     translated: Mapping[bytes, Translation],
 ) -> bool:
     """Whether a model was replaced while the units of a text were translated."""
-    return any(len({translated[unit.key].bundle for unit in units}) > 1 for _, units in parts)
+    return any(
+        len(units) > 1 and len({translated[unit.key].bundle for unit in units}) > 1
+        for _, units in parts
+    )
 
 
 def _sentence_tokens(info: ServerInfo) -> int:
