@@ -136,10 +136,12 @@ def memory_of(value: Any) -> int:
         return size_bytes
     if isinstance(value, tuple | list):
         return size_bytes + sum(map(memory_of, value))
-    if names := _fields_of(value.__class__):
-        # `vars` would create a dictionary that stays in memory.
-        held = [field for name in names if (field := getattr(value, name)) is not None]
-        return size_bytes + _FIELD_BYTES * (len(names) + 2) + sum(map(memory_of, held))
+    names = _fields_of(value.__class__)
+    for name in names:  # `vars` would create a dictionary that stays in memory
+        if (held := getattr(value, name)) is not None:
+            size_bytes += sys.getsizeof(held) if type(held) in _PLAIN else memory_of(held)
+    if names:
+        return size_bytes + _FIELD_BYTES * (len(names) + 2)
     return size_bytes + int(getattr(value, "nbytes", 0))
 
 
