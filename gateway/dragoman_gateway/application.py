@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -78,10 +78,10 @@ class GatewayApplication:
         """Returns the answer to a request that cannot be read; see `Dispatcher.refuse`."""
         return self._dispatcher.refuse(method, self._protection.without_prefix(path), error)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Answer a request or a WebSocket that passed the middleware."""
         answering = self._sockets if scope["type"] == "websocket" else self._dispatcher
-        await answering(scope, receive, send)
+        return answering(scope, receive, send)
 
 
 async def _lifespan(gateway: Gateway, receive: Receive, send: Send) -> None:

@@ -133,7 +133,7 @@ class Tensor(NamedTuple):
         """
         try:
             if self.datatype == DataType.BYTES:
-                return list(_strings(self.data))
+                return _strings(self.data)
             form = _FORMATS[self.datatype]
             return list(
                 struct.unpack(f"<{len(self.data) // struct.calcsize(form)}{form}", self.data)
@@ -467,11 +467,13 @@ def _tensor_head(name: str, datatype: int, shape: tuple[int, ...]) -> bytes:
     return pack_text(name) + struct.pack(f"<II{dims}q", datatype, dims, *shape)
 
 
-def _strings(data: bytes) -> Iterator[bytes]:
-    at = 0
+def _strings(data: bytes) -> list[bytes]:
+    strings, at = [], 0
     while at < len(data):
         (length,) = _U32.unpack_from(data, at)
-        at += _U32.size + length
+        begin = at + _U32.size
+        at = begin + length
         if at > len(data):
             raise ValueError
-        yield data[at - length : at]
+        strings.append(data[begin:at])
+    return strings

@@ -89,7 +89,7 @@ def language_fallbacks(given: Iterable[str | None], known: Sequence[str]) -> tup
         given: codes in a request; None, and codes that match none, are left out.
         known: codes of the model.
     """
-    codes = [code for code in given if code]
+    codes = [code for code in given if code and code not in known]
     matches = [(code, fold_language(code, known)) for code in codes]
     return tuple(
         f"{code}={match}" for code, match in matches if match and _form(code) != _form(match)

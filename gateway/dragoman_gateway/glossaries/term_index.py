@@ -137,6 +137,8 @@ class Terms:
 
     def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
         """See `TermIndex.occurring`."""
+        if not self.indexes:
+            return {}
         return merged([index.occurring(text, uncut_bytes) for index in self.indexes])
 
 

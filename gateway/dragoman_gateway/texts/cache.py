@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import sys
@@ -16,6 +17,7 @@ from dragoman_client import ServerInfo, Translation
 _FIELD_BYTES = 8
 _ENTRY_BYTES = 250
 """Size of an entry besides its translation: its key and its slot in the dictionary."""
+_PLAIN = frozenset((str, int, float, bool))
 
 
 @dataclass
@@ -62,6 +64,8 @@ class Cache:
 
     def put(self, key: bytes, translation: Translation) -> None:
         """Store a translation, and evict others if there is not enough space."""
+        if not self._most_bytes:
+            return
         size_bytes = _ENTRY_BYTES + memory_of(translation)
         if size_bytes > self._most_bytes:
             return
@@ -88,9 +92,7 @@ class CacheKeys:
             options: options of the request, as `dragoman_options.table.check` returns them,
                 without its languages, glossary and prefixes.
         """
-        self._begin = hashlib.sha256()
-        written = json.dumps(sorted(options.items()), ensure_ascii=False)
-        _feed(self._begin, server, owner.encode(), written.encode())
+        self._begin = hashlib.sha256(repr((server, owner, sorted(options.items()))).encode())
 
     def key(
         self,
@@ -107,11 +109,10 @@ class CacheKeys:
             terms: terms of the glossary that may occur in it.
             prefix: prefix of its translation.
         """
-        hasher = self._begin.copy()
-        pairs = json.dumps(sorted(terms.items()), ensure_ascii=False) if terms else ""
-        given = "" if prefix is None else f"={prefix}"
-        _feed(hasher, *(part.encode() for part in (*direction, pairs, given, text)))
-        return hasher.digest()
+        digest = self._begin.copy()
+        # Different values have different representations in Python.
+        digest.update(repr((text, *direction, sorted(terms.items()), prefix)).encode())
+        return digest.digest()
 
 
 def fingerprint(info: ServerInfo) -> bytes:
@@ -131,17 +132,22 @@ def memory_of(value: Any) -> int:
     if value is None:
         return 0
     size_bytes = sys.getsizeof(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        # `vars` would create a dictionary that stays in memory.
-        held = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return size_bytes + _FIELD_BYTES * (len(held) + 2) + sum(map(memory_of, held))
+    if type(value) in _PLAIN:
+        return size_bytes
     if isinstance(value, tuple | list):
         return size_bytes + sum(map(memory_of, value))
+    names = _fields_of(value.__class__)
+    for name in names:  # `vars` would create a dictionary that stays in memory
+        if (held := getattr(value, name)) is not None:
+            size_bytes += sys.getsizeof(held) if type(held) in _PLAIN else memory_of(held)
+    if names:
+        return size_bytes + _FIELD_BYTES * (len(names) + 2)
     return size_bytes + int(getattr(value, "nbytes", 0))
 
 
-def _feed(digest: Any, *parts: bytes) -> None:
-    """Hash each part with its length, so that different sequences of parts differ."""
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
+@functools.cache
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """Returns the names of a dataclass's fields; none for another class."""
+    if not dataclasses.is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(kind))

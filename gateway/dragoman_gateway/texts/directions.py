@@ -6,6 +6,7 @@ would refuse is sent to it unchanged.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,6 @@ class Directions:
         source, target = options.get("source_language"), options.get("target_language")
         self._named = source, target
         self._all = info.directions
-        self._targets = list(dict.fromkeys(target for _, target in self._all))
         self._fallbacks = language_fallbacks(self._named, info.languages)
         self._source = fold_language(source, (*info.languages, AUTO)) if source else None
         self._target = fold_language(target, info.languages) if target else None
@@ -63,6 +63,10 @@ class Directions:
         self.detects = self._source == AUTO
         given = None if self.detects else self._source
         self._usual = self._trained(given, self._target) if is_known else None
+
+    @functools.cached_property
+    def _targets(self) -> list[str]:
+        return list(dict.fromkeys(target for _, target in self._all))
 
     def check(self) -> tuple[str, str]:
         """Refuse languages that the server does not translate between, independently of the text.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dragoman_options.table import OUTPUTS, Translation
 
@@ -19,8 +19,7 @@ _LINE_BREAK = re.compile(r"[\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _BLANK_LINE = re.compile(r"\n\s*\n|\r\s*\r")
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentedText:
+class SegmentedText(NamedTuple):
     """A split text: units to translate, and the characters between them, which are kept.
 
     Attributes:
@@ -87,7 +86,7 @@ def split(text: str, language: str, keeps_placeholders: bool) -> SegmentedText:
             sentence.
     """
     parts = split_sentences(text, language)
-    if not any(sentence for sentence, _ in parts) or parts == [(text, "")]:
+    if parts == [(text, "")] or not any(sentence for sentence, _ in parts):
         return whole(text)
     if keeps_placeholders and _may_be_joined(text, parts):
         return whole(text)

@@ -60,7 +60,7 @@ async def sources_of(
     """
     check_number(texts)
     languages = await translations.languages()
-    into = [source for source in languages.sources if target in languages.targets_of(source)]
+    into = [source for source in languages.sources if (source, target) in languages.directions]
     if named is not None:
         if named not in into and named != target:
             message = f"{named} is not translated into {target}: give {', '.join(into)}"

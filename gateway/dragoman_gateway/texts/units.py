@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dragoman_options.table import requested_outputs, sampled, splits
 
@@ -29,8 +28,7 @@ _Found = TypeVar("_Found")
 TermsPerDirection = Mapping[tuple[str, str], Terms]
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """A sentence, or a text that is not split.
 
     Attributes:

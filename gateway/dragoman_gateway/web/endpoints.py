@@ -196,16 +196,19 @@ class Dispatcher:
             scope["protocol"], scope["endpoint_name"] = protocol.name, endpoint.path
             if request.has_body:
                 await self._expect_body(request, body, protocol, endpoint)
-            response = await self._answer(request, endpoint)
+            if endpoint.reads_body:
+                check_not_encoded(request.content_encoding)
+                return await endpoint.handle(request)
+            await request.receive_content()
+            return await while_connected(request.receive, endpoint.handle(request))
         except ClientDisconnect:
             return None
         except GatewayError as error:
             owner = protocol or self._owner(scope)
-            response = owner.refuse(request, await self._counted(request, owner, error))
+            return owner.refuse(request, await self._counted(request, owner, error))
         except Exception as error:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
-            response = (protocol or self._owner(scope)).refuse(request, _fault(name, error))
-        return response
+            return (protocol or self._owner(scope)).refuse(request, _fault(name, error))
 
     def _owner(self, scope: Scope) -> ProtocolPackage:
         """The protocol of a request without an endpoint."""
@@ -284,13 +287,6 @@ class Dispatcher:
         close = close or get_close_matches(path[:200], self._exact, n=1)
         hint = f": did you mean {' or '.join(close)}?" if close else ""
         raise NotFound(f"there is no {path[:200]}{hint}")
-
-    async def _answer(self, request: GatewayRequest, endpoint: Endpoint) -> Response:
-        if endpoint.reads_body:
-            check_not_encoded(request.content_encoding)
-            return await endpoint.handle(request)
-        await request.receive_content()
-        return await while_connected(request.receive, endpoint.handle(request))
 
 
 async def counted(access: Access, caller: Caller, error: GatewayError) -> GatewayError:

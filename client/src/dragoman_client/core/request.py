@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dragoman_options.table import (
@@ -133,26 +132,19 @@ def read_fields(
     """
     requested = [name for name in requested_outputs(options) if model in OUTPUTS[name].models]
     others = [name for name, v in outputs.items() if v is not None and name in _MAY_COME]
-    fields: list[dict[str, Any]] = [{} for _ in range(count)]
-    with _faults():
-        for name in dict.fromkeys((*_REQUIRED[model], *requested, *others)):
-            output = OUTPUTS[name]
-            is_text, parse = output.codec.datatype == "BYTES", output.codec.parse
-            for of_one, element in zip(fields, _column(outputs, name, count), strict=True):
-                written = element.decode("utf-8") if is_text else element
-                of_one[output.field] = parse(written, options)
-    return fields
-
-
-@contextlib.contextmanager
-def _faults() -> Iterator[None]:
-    """Turn exceptions about malformed values into `ServerError`."""
+    columns: dict[str, Values] = {}
     try:
-        yield
+        for name in dict.fromkeys((*_REQUIRED[model], *requested, *others)):
+            output, column = OUTPUTS[name], _column(outputs, name, count)
+            if output.codec.datatype == "BYTES":
+                column = [element.decode("utf-8") for element in column]
+            parse = output.codec.parse
+            columns[output.field] = [parse(element, options) for element in column]
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error
     except _MALFORMED as error:
         raise ServerError(f"the answer has tensors of the wrong type: {error}") from error
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _column(outputs: Mapping[str, Values | None], name: str, count: int) -> Values:

@@ -32,10 +32,10 @@ _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 def translation_answer(translation: Translation) -> TranslationAnswer:
     """Converts a translation."""
-    alternatives = [translation_answer(alternative) for alternative in translation.alternatives]
-    return TranslationAnswer(
-        **_fields(translation, TranslationAnswer), alternatives=alternatives or UNSET
-    )
+    fields = _fields(translation, TranslationAnswer)
+    if translation.alternatives:
+        fields["alternatives"] = [translation_answer(other) for other in translation.alternatives]
+    return TranslationAnswer(**fields)
 
 
 def stream_event(translation: Translation, request_id: str) -> StreamEvent:
@@ -56,9 +56,9 @@ def _fields(assessed: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
     values, fields = vars(assessed), {}
     for name, codec, is_required in _outputs_of(shape):
         value = values[name]
-        if value is None and is_required:
-            value = codec.empty  # servers of version 0.1 send no `delta`
-        if is_required or (value is not None and value != ()):
+        if is_required:  # servers of version 0.1 send no `delta`
+            fields[name] = codec.as_json(codec.empty if value is None else value)
+        elif value is not None and value != ():
             fields[name] = codec.as_json(value)
     return fields
 

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from dragoman_options.option import Limits, Option, brief
-from dragoman_options.refusal import Refusal
 from dragoman_options.table import OPTIONS, check
 
-from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
+from dragoman_gateway.core.errors import InvalidInput, WrongMediaType, client_errors
+from dragoman_gateway.texts.translations import CheckedOptions
 from dragoman_gateway.web.requests import JSON, GatewayRequest
 
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
@@ -60,7 +60,7 @@ class Body(Generic[_Shape]):
     """
 
     fields: _Shape
-    options: dict[str, Any]
+    options: CheckedOptions
 
 
 def read_body(
@@ -127,9 +127,11 @@ def read_object(
             chosen[name] = value
         else:
             raise InvalidInput(_unknown(name, own | options, model), "unknown_option")
-    return Body(
-        as_shape(fields, shape), {} if model is None else checked_options(chosen, model, limits)
-    )
+    body = Body(as_shape(fields, shape), CheckedOptions())
+    if model is not None:
+        with client_errors():
+            body.options.update(check(chosen, model, limits))
+    return body
 
 
 @functools.cache
@@ -148,18 +150,6 @@ def as_shape(given: Any, shape: type[_Value]) -> _Value:
         return msgspec.convert(given, shape)
     except msgspec.ValidationError as error:
         raise InvalidInput(_in_words(str(error))) from error
-
-
-def checked_options(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, Any]:
-    """Check options with `dragoman_options.table.check`.
-
-    Raises:
-        InvalidInput: an option is out of range, has the wrong type, or conflicts with another.
-    """
-    try:
-        return check(given, model, limits)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(*Refusal.of(error)) from error
 
 
 def options_of_form(given: Mapping[str, str]) -> dict[str, Any]:

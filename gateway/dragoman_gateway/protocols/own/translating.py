@@ -206,9 +206,10 @@ class Translating:
 
 
 def _with_stored(body: Body[TranslateRequest] | Body[StreamRequest]) -> dict[str, Any]:
-    """Returns the options, including the ids of stored glossaries and of a memory."""
+    """Adds the ids of stored glossaries and of a memory to the options."""
     stored = {"glossary_ids": body.fields.glossary_ids, "memory_id": body.fields.memory_id}
-    return body.options | {name: value for name, value in stored.items() if value}
+    body.options.update({name: value for name, value in stored.items() if value})
+    return body.options
 
 
 def _listed(texts: Texts) -> list[str]:
