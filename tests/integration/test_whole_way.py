@@ -32,6 +32,7 @@ def run(*words: str | Path) -> None:
     assert main([str(word) for word in words]) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("decoder", ["attention", "ssru"])
 def test_the_reverse_task_is_trained_and_served(

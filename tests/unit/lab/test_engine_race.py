@@ -218,6 +218,7 @@ def test_random_texts_have_the_expected_lengths(tmp_path: Path) -> None:
     translator.close()
 
 
+@pytest.mark.thorough
 def test_both_generate_translations_without_end_symbols(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     bundle = base_model.write_random_bundle(tmp_path, SMALL)

@@ -140,6 +140,7 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
     assert (its.weight, its.control) == pytest.approx((0.33, 0.30), abs=0.011)
 
 
+@pytest.mark.thorough
 def test_the_pictures_can_be_reproduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     assert figures.main(["--out", str(tmp_path)]) == 0

@@ -86,6 +86,7 @@ def test_all_products_with_weights_are_found() -> None:
         assert len(products) == sum(node.op_type == "MatMul" for node in model.graph.node)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="needs the corpora")
 def test_the_shipped_model_generates_nearly_the_same() -> None:
     """BLEU and most tokens stay, in both precisions, on text not used for calibration."""

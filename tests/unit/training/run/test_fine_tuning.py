@@ -208,6 +208,7 @@ def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return trained(folder, domains, pairs=200, test=20, steps=80)
 
 
+@pytest.mark.thorough
 def test_fine_tuning_adds_a_domain_without_forgetting(few_trained: Trained, tmp_path: Path) -> None:
     words = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
     often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
