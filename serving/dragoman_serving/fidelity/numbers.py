@@ -69,7 +69,18 @@ _DIGIT = re.compile(r"\d")
 _SEPARATOR = re.compile(r"[.,:/]")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 """Thousands with a separator, which is the decimal point of other languages."""
-_LARGE = re.compile(rf"\d(?:[.,]|{_SPACES})\d{{3}}")
+_SEPARATED = re.compile(rf"\d(?:[.,]|{_SPACES}(?=\d{{3}}))\d")
+_NAMES_OF_CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound|pfund|livre", "¥": "yen"}
+ANY_CURRENCY = "¤"
+"""Stands for a sign of a currency that a model does not read."""
+CURRENCIES = (*_NAMES_OF_CURRENCIES, *"₹₽₩₺", ANY_CURRENCY)
+_UNIT = re.compile(
+    rf"[ \u00a0\u202f-]?(?:[%‰°{''.join(CURRENCIES)}]"
+    r"|(?:[kcmµn]?m[²³]?|[kmµ]?g|[mcdh]?l|[mcd]?L|km/h|[kMGTP]?(?:B|Hz|W|Wh|V)|[kMGT]o|kcal|kJ|s)\b"
+    rf"|(?i:{'|'.join(_WORDS_OF_SCALES.values())}|dollars?|euros?|pounds?|pfund|livres?|percent|per\scent|prozent|pour\scent"
+    r"|(?:kilo|[cz]enti|milli)?(?:m[eè]t(?:ers?|res?|ern)|gram(?:s|m|mes?|mm)?|lit(?:ers?|res?|ern)))\b)"
+)
+"""A currency, a unit, per cent or a power of ten after a number."""
 _RANGE = re.compile("[-–]")
 _HALF_DAY = 12
 _MOST_OF_RANGE = 4
@@ -317,12 +328,13 @@ def _localized(number: str, source: str, target: str) -> str:
     return new_group.join(groups) + (new_point + fraction[0] if fraction else "")
 
 
-def regrouped(
+def respelled(
     source: str, target: str, source_language: str, target_language: str
 ) -> Iterator[tuple[int, int, str]]:
-    """Yields what to change in a translation so that large numbers have its language's spelling.
+    """Yields what to change in a translation so that its numbers have its language's spelling.
 
-    `26,750` is another number in German, and so is `5.277`. Only spellings of the source are
+    `26,750` is another number in German, and so is `5.277`. Other fractions, such as `3.5`, may be
+    versions or sections, so only amounts are changed: `3.5 kg`. Only spellings of the source are
     changed.
 
     Args:
@@ -332,23 +344,69 @@ def regrouped(
         target_language: language of the translation.
     """
     point, group = _POINT_AND_GROUP.get(source_language, ("", ""))
-    if not group or not _LARGE.search(source):
+    if not group or not _SEPARATED.search(source):
         return
     if source_language in _LENIENT:
         yield from _as_copied(source, target, point)
+    written = {number.text for number in numbers_of(source)}
     large = {
-        number.text
-        for number in numbers_of(source)
-        if group in _SPACE.sub("\u00a0", number.text)
-        or (source_language not in _LENIENT and _GROUPED.fullmatch(number.text))
+        number
+        for number in written
+        if group in _SPACE.sub("\u00a0", number)
+        or (source_language not in _LENIENT and _GROUPED.fullmatch(number))
     }
-    if not large:
-        return
     for number in numbers_of(target):
-        if number.text in large:
-            written = localized(number.text, source_language, target_language)
-            if written != number.text:
+        if number.text in large or (number.text in written and _is_amount(target, number)):
+            spelled = localized(number.text, source_language, target_language)
+            if spelled != number.text:
+                yield number.begin, number.end, spelled
+
+
+def lost_currencies(
+    source: str, target: str, source_language: str, target_language: str
+) -> Iterator[tuple[int, int, str]]:
+    """Yields what to change in a translation so that amounts have their signs of currencies.
+
+    Arguments: see `respelled`. A currency's name is as good as its sign.
+    """
+    for sign, names in _NAMES_OF_CURRENCIES.items():
+        if sign not in source:
+            continue
+        lost = source.count(sign) - len(re.findall(rf"{re.escape(sign)}|(?i:{names})", target))
+        if lost <= 0:
+            continue
+        copied = {number.text for number in numbers_of(source)}
+        numbers = [
+            number
+            for number in numbers_of(target, target_language, source_language, is_target=True)
+            if not _has_currency(target, number)
+        ]
+        for amount in numbers_of(source, source_language, target_language):
+            if not _has_currency(source, amount, (sign,)):
+                continue
+            same = (number for number in numbers if not number.values.isdisjoint(amount.values))
+            if lost and (number := next(same, None)):
+                lost -= 1
+                numbers.remove(number)
+                digits = _BEFORE_SCALE.split(target[number.begin : number.end])[0]
+                scale = target[number.begin + len(digits) : number.end]
+                if digits in copied:
+                    digits = localized(digits, source_language, target_language)
+                is_before = _POINT_AND_GROUP.get(target_language, ("",))[0] == "."
+                is_before = is_before or target[number.end : number.end + 1].isalpha()
+                written = f"{sign}{digits}{scale}" if is_before else f"{digits}{scale} {sign}"
                 yield number.begin, number.end, written
+
+
+def _is_amount(text: str, number: Number) -> bool:
+    """Whether a number has a currency, a unit, per cent or a power of ten."""
+    return _has_currency(text, number) or _UNIT.match(text, number.end) is not None
+
+
+def _has_currency(text: str, number: Number, signs: tuple[str, ...] = CURRENCIES) -> bool:
+    """Whether a sign of a currency is before or after a number, perhaps with a space between."""
+    before = text[max(number.begin - 2, 0) : number.begin].rstrip()
+    return before.endswith(signs) or text[number.end : number.end + 2].lstrip().startswith(signs)
 
 
 def _as_copied(source: str, target: str, point: str) -> Iterator[tuple[int, int, str]]:

@@ -31,7 +31,13 @@ from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.fidelity.clock_times import half_days
 from dragoman_serving.fidelity.literals import Literal, outside
-from dragoman_serving.fidelity.numbers import Number, localized, numbers_of, regrouped
+from dragoman_serving.fidelity.numbers import (
+    Number,
+    localized,
+    lost_currencies,
+    numbers_of,
+    respelled,
+)
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.restored import Edit, edited
 from dragoman_serving.request.glossary import Term
@@ -317,7 +323,7 @@ class Corrections:
     def _localized(
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        """Writes large numbers and times as the language does."""
+        """Writes large numbers, amounts and times as the language does."""
         if sentence.has_numbers:
             written, reading = self._tokenizer.target.decode(hypothesis.ids), sentence.reading
             compared = (
@@ -326,7 +332,11 @@ class Corrections:
                 *sentence.languages,
             )
             changes = without_overlaps(
-                (Edit(*change) for change in (*regrouped(*compared), *half_days(*compared))),
+                (
+                    Edit(*change)
+                    for changes_of in (lost_currencies, respelled, half_days)
+                    for change in changes_of(*compared)
+                ),
                 self._end_of_prefix(sentence),
             )
             if changes:

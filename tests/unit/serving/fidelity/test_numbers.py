@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import pytest
 from dragoman_serving.fidelity.numbers import (
@@ -11,8 +12,9 @@ from dragoman_serving.fidelity.numbers import (
     end_of_scale,
     has_digits,
     localized,
+    lost_currencies,
     numbers_of,
-    regrouped,
+    respelled,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,14 +130,72 @@ def test_numbers_get_the_spelling_of_the_target(
 
 def test_large_numbers_are_not_left_in_the_spelling_of_the_source() -> None:
     source = "In 2010 26,750 of 1,200,000.5 at 3.5 or 12,5"
-    changes = list(regrouped(source, "2010: 26,750; 1,200,000.5; 3.5; 26,75", "en", "de"))
+    changes = list(respelled(source, "2010: 26,750; 1,200,000.5; 3.5; 26,75", "en", "de"))
     assert changes == [(6, 12, "26.750"), (14, 25, "1.200.000,5")]
-    assert list(regrouped("1.250 m", "1.250 m", "de", "fr")) == [(0, 5, "1\u00a0250")]
-    assert list(regrouped("5.277 or 5.28", "5.277 oder 5.28", "en", "de")) == [(0, 5, "5,277")]
+    assert list(respelled("1.250 m", "1.250 m", "de", "fr")) == [(0, 5, "1\u00a0250")]
+    assert list(respelled("5.277 or 5.28", "5.277 oder 5.28", "en", "de")) == [(0, 5, "5,277")]
     text = "de 1,967 à 3,698 et 0,5"
-    assert list(regrouped(text, "from 1,967 to 3.698 and 0.5", "fr", "en")) == [(14, 19, "3,698")]
-    assert not list(regrouped(text, "from 1.967 to 3.698 and 0.5", "fr", "en"))
-    assert not list(regrouped(source, source, "en", "en"))
+    assert list(respelled(text, "from 1,967 to 3.698 and 0.5", "fr", "en")) == [(14, 19, "3,698")]
+    assert not list(respelled(text, "from 1.967 to 3.698 and 0.5", "fr", "en"))
+    assert not list(respelled(source, source, "en", "en"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "right"),
+    [
+        ("It costs €3.50.", "Es kostet €3.50.", ("en", "de"), "Es kostet €3,50."),
+        ("$1.99 and $2.49", "$ 1.99 und 2.49 $", ("en", "de"), "$ 1,99 und 2,49 $"),
+        ("3.5 kg of 2.5%", "3.5 kg von 2.5 %", ("en", "fr"), "3,5 kg von 2,5 %"),
+        (
+            "3.5kg, 1.5 km/h, 0.5 GB",
+            "3.5kg, 1.5 km/h, 0.5 Go",
+            ("en", "fr"),
+            "3,5kg, 1,5 km/h, 0,5 Go",
+        ),
+        ("-2.5°C", "-2.5 °C", ("en", "de"), "-2,5 °C"),
+        ("für 2,49 €", "for 2,49 €", ("de", "en"), "for 2.49 €"),
+        ("pour 2,49 €", "for 2.49 €", ("fr", "en"), "for 2.49 €"),
+        ("Python 3.11 in section 2.5", "Python 3.11 in 2.5", ("en", "de"), "Python 3.11 in 2.5"),
+        ("version 3.5 goes", "3.5 geht", ("en", "de"), "3.5 geht"),
+        ("at 3.30 h of 2.5.1 %", "um 3.30 h von 2.5.1 %", ("de", "en"), "um 3.30 h von 2.5.1 %"),
+        ("3.50 €", "3,50 $", ("en", "en"), "3,50 $"),
+        ("€3.50", "€4.50", ("en", "de"), "€4.50"),
+    ],
+)
+def test_amounts_are_not_left_in_the_spelling_of_the_source(
+    source: str, target: str, languages: tuple[str, str], right: str
+) -> None:
+    assert changed(target, respelled(source, target, *languages)) == right
+
+
+def changed(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    for begin, end, written in sorted(changes, reverse=True):
+        text = text[:begin] + written + text[end:]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "right"),
+    [
+        ("She earns $12.", "Sie verdient 12.", ("en", "de"), "Sie verdient 12 $."),
+        ("$30.25 for it", "30.25 dafür", ("en", "de"), "30,25 $ dafür"),
+        ("from $3.50 to $900", "von 3,50 $ auf 900", ("en", "de"), "von 3,50 $ auf 900 $"),
+        ("$2.7 billion", "2,7 Milliarden", ("en", "de"), "2,7 Milliarden $"),
+        ("$1,250", "1.250", ("en", "de"), "1.250 $"),
+        ("a $325m package", "un paquet de 325m", ("en", "fr"), "un paquet de $325m"),
+        ("$2.7 billion", "2.7 Milliarden", ("en", "de"), "2,7 Milliarden $"),
+        ("de 2,5 $ à 12 $", "from $2.5 to 12", ("fr", "en"), "from $2.5 to $12"),
+        ("$12 and $13", "12 Dollar und 13 Dollar", ("en", "de"), "12 Dollar und 13 Dollar"),
+        ("$12 and $12", "12 und 12", ("en", "de"), "12 $ und 12 $"),
+        ("$12", "zwölf", ("en", "de"), "zwölf"),
+        ("the $ sign, 12", "das Zeichen, 12", ("en", "de"), "das Zeichen, 12"),
+        ("¤12", "12", ("en", "de"), "12"),
+    ],
+)
+def test_lost_signs_of_currencies_are_written(
+    source: str, target: str, languages: tuple[str, str], right: str
+) -> None:
+    assert changed(target, lost_currencies(source, target, *languages)) == right
 
 
 @pytest.mark.parametrize(

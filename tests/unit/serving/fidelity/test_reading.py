@@ -112,3 +112,9 @@ def test_a_translation_of_another_reading_becomes_one_of_the_own() -> None:
 def test_a_literal_at_the_end_of_a_number_stays_apart_from_digits() -> None:
     reading = Reading.of("20€ today", [Literal(2, 3, is_sign=True)], STAND_INS)
     assert reading.restored("heute 20*").text == "heute 20€"
+
+
+def test_a_masked_translation_tells_signs_of_currencies_from_others() -> None:
+    signs = [Literal(begin, begin + 1, is_sign=True) for begin in (9, 15)]
+    assert Reading.of("It costs €3.50 ☺", signs, STAND_INS).masked("*3,50 *") == "¤3,50 ¤"
+    assert read("{a} for 3.50 :-)").masked("X1 für 3,50 *") == "   für 3,50  "

@@ -219,6 +219,23 @@ def test_a_number_after_the_prefix_is_a_word_of_its_own(shipped: Translator) -> 
     assert translated(shipped, text, prefix=prefix).text.startswith(f"{prefix}14:30")
 
 
+@pytest.mark.parametrize(
+    ("text", "amounts"),
+    [
+        ("Kuno bought 12 apples for €3.50.", ["3,50"]),
+        ("Milk costs €1.99 and bread £2.49 ☺.", ["1,99", "2,49"]),
+        ("The bag for $30.25 weighs 3.5 kg.", ["30,25", "3,5"]),
+        ("Python 3.11 needs 2.5 GB.", ["3.11", "2,5"]),
+    ],
+)
+def test_amounts_have_the_decimal_point_of_the_language(
+    shipped: Translator, text: str, amounts: list[str]
+) -> None:
+    for target in ("de", "fr"):
+        written = translated(shipped, text, target_language=target).text
+        assert re.findall(r"\d+[.,]\d+", written) == amounts
+
+
 def test_no_stand_in_is_a_term_or_in_the_prefix(shipped: Translator) -> None:
     text = "I saw the dog and {name}."
     translation = translated(shipped, text, glossary='{"dog": "X1"}').text
