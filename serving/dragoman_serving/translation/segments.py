@@ -20,6 +20,7 @@ from dragoman_serving.fidelity.casing import Capitals
 from dragoman_serving.fidelity.letter_case import lower
 from dragoman_serving.fidelity.literals import Literal, without
 from dragoman_serving.fidelity.messages import syntax_spans
+from dragoman_serving.fidelity.numbers import CURRENCIES
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.fidelity.restored import Restored
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
@@ -252,16 +253,22 @@ def _meets_any(literals: Sequence[Literal], begin: int, end: int) -> bool:
 
 
 def _core(sentence: str, literals: Sequence[Literal]) -> Span:
-    """The part of a sentence to translate, without signs at its ends; empty: there is none."""
+    """The part of a sentence to translate, without signs at its ends; empty: there is none.
+
+    A currency stays, since it belongs to an amount.
+    """
     if not has_words(sentence, literals):
         return 0, 0
     begin, end = 0, len(sentence)
-    for literal in literals:
-        if not literal.is_sign or sentence[begin : literal.begin].strip():
+    signs = [
+        literal.is_sign and sentence[slice(*literal.span)] not in CURRENCIES for literal in literals
+    ]
+    for literal, is_sign in zip(literals, signs, strict=True):
+        if not is_sign or sentence[begin : literal.begin].strip():
             break
         begin = literal.end
-    for literal in reversed(literals):
-        if not literal.is_sign or sentence[literal.end : end].strip():
+    for literal, is_sign in zip(reversed(literals), reversed(signs), strict=True):
+        if not is_sign or sentence[literal.end : end].strip():
             break
         end = literal.begin
     part = sentence[begin:end]
