@@ -15,6 +15,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
+from dragoman_serving.fidelity.units import SYMBOLS
+
 _SPACES = "[ \u00a0\u202f\u2009'’]"
 _SCALES = {
     "de": "2 Hundert Hundert|3 Tausend Tausend|6 Million Millionen Mio|9 Milliarde Milliarden Mrd"
@@ -76,8 +78,9 @@ ANY_CURRENCY = "¤"
 CURRENCIES = (*_NAMES_OF_CURRENCIES, *"₹₽₩₺", ANY_CURRENCY)
 _UNIT = re.compile(
     rf"[ \u00a0\u202f-]?(?:[%‰°{''.join(CURRENCIES)}]"
-    r"|(?:[kcmµn]?m[²³]?|[kmµ]?g|[mcdh]?l|[mcd]?L|km/h|[kMGTP]?(?:B|Hz|W|Wh|V)|[kMGT]o|kcal|kJ|s)\b"
-    rf"|(?i:{'|'.join(_WORDS_OF_SCALES.values())}|dollars?|euros?|pounds?|pfund|livres?|percent|per\scent|prozent|pour\scent"
+    rf"|(?:{SYMBOLS}|[µn]?m|m[²³]|µ?g|h?l|L|Wh|Hz|[kMGT]o|kcal|kJ|s)\b"
+    rf"|(?i:{'|'.join(_WORDS_OF_SCALES.values())}|dollars?|euros?|pounds?|pfund|livres?|percent"
+    r"|per\scent|prozent|pour\scent"
     r"|(?:kilo|[cz]enti|milli)?(?:m[eè]t(?:ers?|res?|ern)|gram(?:s|m|mes?|mm)?|lit(?:ers?|res?|ern)))\b)"
 )
 """A currency, a unit, per cent or a power of ten after a number."""

@@ -40,6 +40,7 @@ from dragoman_serving.fidelity.numbers import (
 )
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.restored import Edit, edited
+from dragoman_serving.fidelity.units import recased
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.plan import SearchPlan, with_beginning
 from dragoman_serving.scoring.scorer import Scorer
@@ -334,7 +335,7 @@ class Corrections:
             changes = without_overlaps(
                 (
                     Edit(*change)
-                    for changes_of in (lost_currencies, respelled, half_days)
+                    for changes_of in (lost_currencies, respelled, half_days, recased)
                     for change in changes_of(*compared)
                 ),
                 self._end_of_prefix(sentence),

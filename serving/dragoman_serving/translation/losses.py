@@ -14,6 +14,7 @@ from dragoman_serving.fidelity.literals import Literal
 from dragoman_serving.fidelity.names import plain
 from dragoman_serving.fidelity.numbers import Number, difference, numbers_of
 from dragoman_serving.fidelity.reading import Reading
+from dragoman_serving.fidelity.units import UNITS, has_unit
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.segments import SourceSentence
 
@@ -86,20 +87,25 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
     if not usual:
         return usual
     line, lost = sentence.original, list[Literal]()
-    remaining, written = Counter[str](), plain(written)
+    remaining, plain_written = Counter[str](), plain(written)
     for literal in usual:
-        text = plain(line[literal.begin : literal.end])
+        text = line[literal.begin : literal.end]
+        if text in UNITS:
+            if not has_unit(written, text):
+                lost.append(literal)
+            continue
+        text = plain(text)
         text = text.removesuffix("s") if text.replace(" ", "").isalpha() else text
         remaining[text] += 1
-        if written.count(text) < remaining[text]:
+        if plain_written.count(text) < remaining[text]:
             lost.append(literal)
     return lost
 
 
 def _may_vary(literal: Literal, line: str) -> bool:
-    """Whether a literal is a name, which a language may write without accents or in capitals."""
+    """Whether a literal is a name or a unit, which a language may write in another way."""
     text = line[literal.begin : literal.end]
-    is_words = text.istitle() and text.replace(" ", "").isalpha()
+    is_words = text in UNITS or (text.istitle() and text.replace(" ", "").isalpha())
     return literal.is_usual and (is_words or not text.isascii())
 
 

@@ -13,6 +13,7 @@ from dragoman_serving.engine.errors import Overloaded
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.fidelity.literals import Literal
 from dragoman_serving.fidelity.reading import Reading
+from dragoman_serving.fidelity.units import has_unit
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.corrections import Corrections
 from dragoman_serving.translation.translation import Translation
@@ -234,6 +235,16 @@ def test_amounts_have_the_decimal_point_of_the_language(
     for target in ("de", "fr"):
         written = translated(shipped, text, target_language=target).text
         assert re.findall(r"\d+[.,]\d+", written) == amounts
+
+
+@pytest.mark.parametrize("text", ["Add {} of water.", "It grew {} last year.", "Only {} are left."])
+@pytest.mark.parametrize("unit", ["kg", "km", "mm", "kWh", "V", "ml"])
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_units_stay(shipped: Translator, text: str, unit: str, target: str) -> None:
+    translation = translated(shipped, text.format(f"45 {unit}"), target_language=target)
+    assert has_unit(translation.text, unit)
+    assert unit.swapcase() not in translation.text
+    assert not translation.warnings
 
 
 def test_no_stand_in_is_a_term_or_in_the_prefix(shipped: Translator) -> None:
