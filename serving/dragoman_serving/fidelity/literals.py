@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import Span
-from dragoman_serving.fidelity import units
+from dragoman_serving.fidelity import measures
 from dragoman_serving.fidelity.names import names_of
 
 _SUFFIXES = (
@@ -135,7 +135,7 @@ _IDENTIFIERS = (
     r"(?: \d[A-Z]{2})?(?!\w)"
     r"|(?<![\w&#/.\\-])(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}"
     r"(?<!Innen)\d*(?!\w)"
-    rf"|{units.FORM}"
+    rf"|{measures.FORM}"
 )
 """Identifiers with digits or as `UserName`, and units, which a model usually repeats."""
 _KNOWN = re.compile(

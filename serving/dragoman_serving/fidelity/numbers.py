@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-from dragoman_serving.fidelity.units import SYMBOLS
+from dragoman_serving.fidelity.measures import SYMBOLS
 
 _SPACES = "[ \u00a0\u202f\u2009'’]"
 _SCALES = {
@@ -73,6 +73,10 @@ _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 """Thousands with a separator, which is the decimal point of other languages."""
 _SEPARATED = re.compile(rf"\d(?:[.,]|{_SPACES}(?=\d{{3}}))\d")
 _NAMES_OF_CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound|pfund|livre", "¥": "yen"}
+_SIGN_OR_NAME = {
+    sign: re.compile(rf"{re.escape(sign)}|(?i:{names})")
+    for sign, names in _NAMES_OF_CURRENCIES.items()
+}
 ANY_CURRENCY = "¤"
 """Stands for a sign of a currency that a model does not read."""
 CURRENCIES = (*_NAMES_OF_CURRENCIES, *"₹₽₩₺", ANY_CURRENCY)
@@ -372,10 +376,10 @@ def lost_currencies(
 
     Arguments: see `respelled`. A currency's name is as good as its sign.
     """
-    for sign, names in _NAMES_OF_CURRENCIES.items():
+    for sign, pattern in _SIGN_OR_NAME.items():
         if sign not in source:
             continue
-        lost = source.count(sign) - len(re.findall(rf"{re.escape(sign)}|(?i:{names})", target))
+        lost = source.count(sign) - len(pattern.findall(target))
         if lost <= 0:
             continue
         copied = {number.text for number in numbers_of(source)}

@@ -31,6 +31,7 @@ from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.fidelity.clock_times import half_days
 from dragoman_serving.fidelity.literals import Literal, outside
+from dragoman_serving.fidelity.measures import recased
 from dragoman_serving.fidelity.numbers import (
     Number,
     localized,
@@ -40,7 +41,6 @@ from dragoman_serving.fidelity.numbers import (
 )
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.restored import Edit, edited
-from dragoman_serving.fidelity.units import recased
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.plan import SearchPlan, with_beginning
 from dragoman_serving.scoring.scorer import Scorer

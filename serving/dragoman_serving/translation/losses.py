@@ -11,10 +11,10 @@ from typing import NamedTuple
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.measures import UNITS, has_unit
 from dragoman_serving.fidelity.names import plain
 from dragoman_serving.fidelity.numbers import Number, difference, numbers_of
 from dragoman_serving.fidelity.reading import Reading
-from dragoman_serving.fidelity.units import UNITS, has_unit
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.segments import SourceSentence
 

@@ -19,6 +19,7 @@ from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.fidelity.casing import Capitals
 from dragoman_serving.fidelity.letter_case import lower
 from dragoman_serving.fidelity.literals import Literal, without
+from dragoman_serving.fidelity.measures import UNITS
 from dragoman_serving.fidelity.messages import syntax_spans
 from dragoman_serving.fidelity.numbers import CURRENCIES
 from dragoman_serving.fidelity.reading import Reading
@@ -232,8 +233,9 @@ def _pieces(
 
 
 def has_words(text: str, literals: Sequence[Literal]) -> bool:
-    """Whether a text has letters besides its literals."""
-    return any(map(str.isalpha, without(text, [literal.span for literal in literals])))
+    """Whether a text has letters besides its literals; a unit, as in `3.5 km`, has some."""
+    spans = [literal.span for literal in literals if text[slice(*literal.span)] not in UNITS]
+    return any(map(str.isalpha, without(text, spans)))
 
 
 def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:

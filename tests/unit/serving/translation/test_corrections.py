@@ -12,8 +12,8 @@ import pytest
 from dragoman_serving.engine.errors import Overloaded
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.measures import has_unit
 from dragoman_serving.fidelity.reading import Reading
-from dragoman_serving.fidelity.units import has_unit
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.corrections import Corrections
 from dragoman_serving.translation.translation import Translation

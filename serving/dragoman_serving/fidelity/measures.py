@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 _NAMES = {
     "kg": "kilo",
@@ -42,14 +41,17 @@ FORM = rf"(?<=\d[ \u00a0\u202f])(?:{SYMBOLS})(?![\w/])"
 """A unit in a text."""
 
 
-@lru_cache
-def _pattern(unit: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W\d_]){re.escape(unit)}(?!\w)|(?:{_NAMES[unit]})", re.IGNORECASE)
+_UNIT = re.compile(FORM)
+_WRITTEN = {
+    unit: re.compile(rf"(?i:(?<![^\W\d_]){unit}(?!\w)|{names})") for unit, names in _NAMES.items()
+}
+"""A unit in a translation, in whichever case, or its name."""
+_CASELESS = {unit: re.compile(rf"(?i:(?<=\d)\s?{unit}(?!\w))") for unit in _NAMES}
 
 
 def has_unit(written: str, unit: str) -> bool:
     """Whether a translation has a unit, in whichever case, or its name."""
-    return _pattern(unit).search(written) is not None
+    return _WRITTEN[unit].search(written) is not None
 
 
 def recased(source: str, target: str, *_languages: str) -> Iterator[tuple[int, int, str]]:
@@ -59,8 +61,8 @@ def recased(source: str, target: str, *_languages: str) -> Iterator[tuple[int, i
         source: a text.
         target: its translation.
     """
-    units = {match[0] for match in re.finditer(FORM, source)}
+    units = set(_UNIT.findall(source))
     for unit in units:
-        for match in re.finditer(rf"(?i:(?<=\d)\s?{re.escape(unit)}(?!\w))", target):
+        for match in _CASELESS[unit].finditer(target):
             if (written := match[0].lstrip()) not in units:
                 yield match.end() - len(written), match.end(), unit

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from dragoman_serving.fidelity.literals import known_literals
-from dragoman_serving.fidelity.units import has_unit, recased
+from dragoman_serving.fidelity.measures import has_unit, recased
 
 
 @pytest.mark.parametrize(
