@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
-from dragoman_serving.fidelity.literals import tag_spans
+from dragoman_serving.fidelity.literals import known_literals, tag_spans
 from dragoman_serving.fidelity.restored import Occurrence, Restored
 from dragoman_serving.markup.document_order import document_order
 from dragoman_serving.markup.marked_texts import MarkedSentence
@@ -108,7 +108,8 @@ class TaggedSentence:
         occurrences: list[Occurrence] = []
         source = self.source.text
         at = length = 0
-        for offset, span in self._insertions(self._spans(self.placed.codes)):
+        placed = self._outside_literals(translation, self.placed.codes)
+        for offset, span in self._insertions(self._spans(placed)):
             tag = source[slice(*span)]
             places += range(length, length + offset - at)
             parts += translation[at:offset], tag
@@ -122,6 +123,19 @@ class TaggedSentence:
             text, source, occurrences, [occurrence.source for occurrence in occurrences]
         )
         return Written(restored.text, list(map(restored.index, places)))
+
+    def _outside_literals(self, translation: str, placed: Sequence[Span]) -> list[Span]:
+        """The codes' spans, none of which divides a literal that is whole in the source."""
+        source, target = (
+            [literal.span for literal in known_literals(text)] for text in (self.text, translation)
+        )
+        spans = []
+        for code, (begin, end) in zip(self.markup.codes, placed, strict=True):
+            if target and _around(source, code.begin) == _around(source, code.end) == (None, None):
+                first, last = _around(target, begin)[0], _around(target, end)[begin < end]
+                begin, end = begin if first is None else first, end if last is None else last
+            spans.append((begin, end))
+        return spans
 
     def _spans(self, placed: Sequence[Span]) -> list[Span]:
         """The codes' spans; those of tags without a counterpart keep their order.
@@ -156,6 +170,11 @@ class TaggedSentence:
         end = self.tags[index][1]
         assert end is not None  # an element without an end tag encloses nothing
         return spans[index][1], end
+
+
+def _around(spans: Sequence[Span], index: int) -> tuple[int, int] | tuple[None, None]:
+    """The span that an index is within; none if it is at an end or outside."""
+    return next(((begin, end) for begin, end in spans if begin < index < end), (None, None))
 
 
 def _elements(tags: Sequence[str]) -> list[_Element]:

@@ -353,6 +353,7 @@ others = st.fixed_dictionaries(
 @given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8), others)
 @example(["Hello", "<a title='Good. Very good.'>", "https://a.aa/" + "0a" * 60, "Tom."], {})
 @example(["Hello", "https://a.aa/a", "<a href='x'>", "https://a.aa/0a"], {})
+@example(["Hello", "https://a.aa/a", "<b>", "{{  x }}"], {})
 @example(
     ["2", "Tom", "{}"],
     {"suppress": ["Hallo", "Tom", "heute"], "glossary": '{"tom": "Thomas", "boston": "Hamburg"}'},
