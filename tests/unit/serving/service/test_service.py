@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,10 @@ def test_a_stream_grows_to_the_whole_translation(translate: Triton, stream: Trit
     assert all(whole.startswith(text) for text in texts)
 
 
+LATE = re.compile("the deadline pass|and its time is")
+"""Refused on arrival if the engine's speed is known already, and something waits."""
+
+
 def test_each_stream_fails_separately(stream: Triton) -> None:
     stream.send(request(1, ["a", "b"]))
     stream.send(request(2, [TEXT], timeout=1))
@@ -141,7 +146,7 @@ def test_each_stream_fails_separately(stream: Triton) -> None:
     two = "INVALID_ARGUMENT: text_input has 2 texts: give one"
     assert failed[1] == (ErrorCode.INVALID_ARG, two)
     assert failed[2][0] is failed[3][0] is ErrorCode.CANCELLED
-    assert "the deadline pass" in failed[2][1]
+    assert LATE.search(failed[2][1])
 
 
 @pytest.mark.usefixtures("translate")
