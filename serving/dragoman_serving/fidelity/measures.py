@@ -14,7 +14,7 @@ _NAMES = {
     "ml": "millil",
     "cl": "[cz]entil",
     "km/h": "kilom|stundenkilom",
-    "mph": "mil|meil",
+    "mph": "miles|meilen|milles",
     "V": "volt",
     "W": "watt",
     "kW": "kilowatt",
@@ -23,27 +23,26 @@ _NAMES = {
     "kHz": "kilohertz",
     "MHz": "m[eé]gahertz",
     "GHz": "gigahertz",
-    "kB": r"kilob|\bko\b",
-    "MB": r"megab|mégao|\bmo\b",
-    "GB": r"gigab|gigao|\bgo\b",
-    "TB": r"terab|térao|\bto\b",
+    "kB": r"kilob|kilo-?o|ko\b",
+    "MB": r"megab|méga-?o|mo\b",
+    "GB": r"gigab|giga-?o|go\b",
+    "TB": r"terab|téra-?o|to\b",
     "mAh": "milliamp",
-    "lb": "pfund|pound|livre",
-    "lbs": "pfund|pound|livre",
-    "oz": "unze|ounce|once",
-    "ft": "fuß|foot|feet|pied",
+    "lb": r"pfund|pounds?\b|livres?\b",
+    "lbs": r"pfund|pounds?\b|livres?\b",
+    "oz": r"unze|ounce|onces?\b",
+    "ft": r"fuß\b|foot\b|feet\b|pieds?\b",
 }
 """How their names begin, in English, German and French."""
 UNITS = frozenset(_NAMES)
 SYMBOLS = "|".join(sorted(UNITS, reverse=True))
-"""For an expression; longer ones first."""
+"""For an expression; each before those with which it begins."""
 FORM = rf"(?<=\d[ \u00a0\u202f])(?:{SYMBOLS})(?![\w/])"
 """A unit in a text."""
-
-
 _UNIT = re.compile(FORM)
 _WRITTEN = {
-    unit: re.compile(rf"(?i:(?<![^\W\d_]){unit}(?!\w)|{names})") for unit, names in _NAMES.items()
+    unit: re.compile(rf"(?i:(?<![^\W\d_])(?:{unit}(?!\w)|{names}))")
+    for unit, names in _NAMES.items()
 }
 """A unit in a translation, in whichever case, or its name."""
 _CASELESS = {unit: re.compile(rf"(?i:(?<=\d)\s?{unit}(?!\w))") for unit in _NAMES}

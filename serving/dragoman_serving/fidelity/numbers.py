@@ -81,13 +81,13 @@ ANY_CURRENCY = "¤"
 """Stands for a sign of a currency that a model does not read."""
 CURRENCIES = (*_NAMES_OF_CURRENCIES, *"₹₽₩₺", ANY_CURRENCY)
 _UNIT = re.compile(
-    rf"[ \u00a0\u202f-]?(?:[%‰°{''.join(CURRENCIES)}]"
+    r"[ \u00a0\u202f-]?(?:[%‰°]"
     rf"|(?:{SYMBOLS}|[µn]?m|m[²³]|µ?g|h?l|L|Wh|Hz|[kMGT]o|kcal|kJ|s)\b"
     rf"|(?i:{'|'.join(_WORDS_OF_SCALES.values())}|dollars?|euros?|pounds?|pfund|livres?|percent"
     r"|per\scent|prozent|pour\scent"
     r"|(?:kilo|[cz]enti|milli)?(?:m[eè]t(?:ers?|res?|ern)|gram(?:s|m|mes?|mm)?|lit(?:ers?|res?|ern)))\b)"
 )
-"""A currency, a unit, per cent or a power of ten after a number."""
+"""A unit, the name of a currency, per cent or a power of ten after a number."""
 _RANGE = re.compile("[-–]")
 _HALF_DAY = 12
 _MOST_OF_RANGE = 4

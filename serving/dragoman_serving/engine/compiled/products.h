@@ -9,8 +9,8 @@
  * sums. */
 typedef struct {
     uint8_t *codes;
-    float *scales;         /* [N] */
-    int32_t *starts;       /* [N] */
+    float *scales;   /* [N] */
+    int32_t *starts; /* [N] */
     int32_t zero;
     const int64_t *places; /* [N], rows of the results; NULL: the same rows */
 } Codes;

@@ -50,8 +50,9 @@ INLINE Vec v_round(Vec v)
 INLINE Vec v_scale(Vec v, Vec n)
 {
 #define SCALE(half, power) \
-    _mm256_mul_ps(half, _mm256_castsi256_ps(_mm256_slli_epi32( \
-                            _mm256_add_epi32(_mm256_cvtps_epi32(power), _mm256_set1_epi32(127)), 23)))
+    _mm256_mul_ps(half, \
+                  _mm256_castsi256_ps(_mm256_slli_epi32( \
+                      _mm256_add_epi32(_mm256_cvtps_epi32(power), _mm256_set1_epi32(127)), 23)))
     return EACH2(SCALE, v, n);
 #undef SCALE
 }

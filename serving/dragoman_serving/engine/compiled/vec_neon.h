@@ -42,9 +42,8 @@ INLINE Vec v_max(Vec a, Vec b)
 
 INLINE Vec v_scale(Vec v, Vec n)
 {
-    EACH(vmulq_f32(v.part[i],
-                   vreinterpretq_f32_s32(vshlq_n_s32(
-                       vaddq_s32(vcvtnq_s32_f32(n.part[i]), vdupq_n_s32(127)), 23))));
+    EACH(vmulq_f32(v.part[i], vreinterpretq_f32_s32(vshlq_n_s32(
+                                  vaddq_s32(vcvtnq_s32_f32(n.part[i]), vdupq_n_s32(127)), 23))));
 }
 
 INLINE Vec v_if_less(Vec v, Vec limit, Vec then, Vec otherwise)

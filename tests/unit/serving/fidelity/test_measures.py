@@ -29,6 +29,11 @@ def test_units_after_numbers_are_literals(text: str, units: list[str]) -> None:
         ("mm", "12 kommen", False),
         ("GB", "2,5 Go", True),
         ("V", "12 lives", False),
+        ("mph", "30 Millionen Familien", False),
+        ("mph", "30 Meilen pro Stunde", True),
+        ("lb", "12 livrés", False),
+        ("ft", "12 Fußballer", False),
+        ("TB", "2 tonnes", False),
     ],
 )
 def test_a_translation_has_a_unit_or_its_name(unit: str, written: str, has: bool) -> None:
