@@ -18,10 +18,25 @@ from lab.fidelity.placeholders import placeholder
 _Make = Callable[[random.Random, str], str]
 
 _MONTHS = {
-    "en": "January February March April June July August October December",
-    "de": "Januar Februar März April Juni Juli August Oktober Dezember",
-    "fr": "janvier février mars avril juin juillet août octobre décembre",
+    "en": "January February March April May June July August September October November December",
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
 }
+_LIMITS = {
+    "en": (
+        r"(?<!no )(?<!not )\b(?:less|fewer)\b|most|maximum|no more|not more|\bup to\b|under",
+        r"(?<!no )(?<!not )more than|least|(?:no|not) (?:fewer|less)|\bover\b",
+    ),
+    "de": (
+        r"(?<!nicht )weniger|höchstens|maxim|nicht mehr|\bbis zu\b|\bunter\b",
+        r"(?<!nicht )mehr als|mindestens|wenigstens|(?:nicht|keine?) weniger|\büber\b",
+    ),
+    "fr": (
+        r"(?<!pas )(?<!au )\bmoins (?:d|que)|au plus|maximum|pas plus",
+        r"(?<!pas )plus d|au moins|(?:pas|aucun) (?:de )?moins|minimum",
+    ),
+}
+"""What sets an upper and a lower limit."""
 _KEPT = (
     "code",
     "address",
@@ -81,8 +96,7 @@ class Variation:
             yield "dashes"
         if self.kind == "columns" and self.text.count("   ") != translation.count("   "):
             yield "columns"
-        if self.kind == "negation":
-            yield from self._of_negation(translation)
+        yield from self._of_meaning(translation)
         if self.is_auto and translation == self.text:
             yield "not translated"
 
@@ -94,6 +108,12 @@ class Variation:
         missing, extra = differing(texts[0], self.src, texts[1], self.tgt) or ((), ())
         return f"numbers -{[*map(str, missing)]} +{[*map(str, extra)]}" * bool(missing or extra)
 
+    def _of_meaning(self, translation: str) -> Iterator[str]:
+        if self.kind == "negation":
+            yield from self._of_negation(translation)
+        elif self.kind == "phrases":
+            yield from self._of_phrases(translation)
+
     def _of_negation(self, translation: str) -> Iterator[str]:
         before, after = (
             len(re.findall(_NEGATION[language], text, re.IGNORECASE))
@@ -104,6 +124,18 @@ class Variation:
         capitals = set(re.findall(r"\b[^\W\d_a-z]{3,}\b", self.text))
         if kept := capitals & set(re.findall(r"\b[^\W\d_a-z]{3,}\b", translation)):
             yield f"untranslated {kept}"
+
+    def _of_phrases(self, translation: str) -> Iterator[str]:
+        words = [
+            *(
+                (rf"\b{word}s?\b", rf"\b{other}")
+                for word, other in zip(*map(_days_and_months, (self.src, self.tgt)), strict=True)
+            ),
+            *zip(_LIMITS[self.src], _LIMITS[self.tgt], strict=True),
+        ]
+        for pattern, other in words:
+            if re.search(pattern, self.text, re.I) and not re.search(other, translation, re.I):
+                yield f"{pattern!r} lost"
 
 
 def _glued(item: str, text: str) -> int:
@@ -171,6 +203,10 @@ def _filled(name: str, language: str, generator: random.Random) -> str:
     return re.sub(
         r"#(\d+)-(\d+)!?", lambda limits: str(generator.randint(*map(int, limits.groups()))), text
     )
+
+
+def _days_and_months(language: str) -> list[str]:
+    return [*_slots(language)["day"], *_MONTHS[language].split()]
 
 
 @cache

@@ -19,6 +19,18 @@ _INPUT: dict[tuple[str, str], str | None] = {
         "before + re.escape(stand_in) + behind",
     ): r"(?<!\w)der(?!\w)",
     (
+        "serving/dragoman_serving/fidelity/phrases.py",
+        "begin + first + rest + end",
+    ): r"(?<!Black )(?:(?<=in[ \u00a0])|(?<=in))[Mm]arch(?!\w)(?!\s[A-Z][a-z])",
+    (
+        "serving/dragoman_serving/fidelity/phrases.py",
+        "'|'.join(map(_accepted, forms))",
+    ): r"weniger als|unter|(?<!\w)max(?!\w)",
+    (
+        "serving/dragoman_serving/translation/losses.py",
+        'rf"{re.escape(text)}(?!\\d)"',
+    ): r"aab12(?!\d)",
+    (
         "serving/dragoman_serving/translation/losses.py",
         'rf"(?<!\\w){re.escape(term)}(?!\\w)"',
     ): r"(?<!\w)aab(?!\w)",

@@ -51,19 +51,45 @@ _WITHIN = re.compile(r"(?:\d|(?<!\w)\w\.\w)\.$")
 after it."""
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
 _SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
-_LAST_WORD = re.compile(r"[^\s(«„“\"']{1,6}$")
+_LAST_WORD = re.compile(r"[^\s(«„“\"']{1,10}$")
 _FRENCH = {
     *("m.", "mm.", "mme.", "mlle.", "mgr.", "dr.", "pr.", "me.", "st.", "ste.", "mr.", "prof."),
     *("art.", "av.", "apr.", "chap.", "cf.", "env.", "fig.", "vol.", "no.", "n°.", "p.", "pp."),
+    *("gén.", "col.", "lt.", "trad.", "coll.", "c.-à-d."),
 }
-_ABBREVIATIONS = {
-    "de": {"fa.", "fam.", "frl.", "geb.", "gest.", "inkl.", "exkl.", "zzgl.", "v.", "n."},
-    "en": {"vol.", "fig.", "pp."},
-    "fr": _FRENCH,
+_GERMAN = {
+    *("fa.", "fam.", "frl.", "geb.", "gest.", "inkl.", "exkl.", "zzgl.", "v.", "n.", "hrn.", "hl."),
+    *("bspw.", "insb.", "ehem.", "gegr.", "verh.", "stellv.", "hrsg.", "präs.", "dipl.-ing."),
+    *("dt.", "engl.", "frz.", "lat.", "griech.", "ital.", "russ.", "österr.", "schweiz.", "evang."),
 }
+_ABBREVIATIONS = {"de": _GERMAN, "en": {"vol.", "fig.", "pp."}, "fr": _FRENCH}
 """Abbreviations after which the splitter wrongly ends a sentence."""
+_BEFORE_NUMBER = {
+    "en": {
+        *("approx.", "ch.", "chap.", "para.", "sect.", "secs.", "vols.", "figs.", "eq.", "app."),
+        *("max.", "tel.", "apt.", "tab.", "refs.", "ed."),
+    },
+    "fr": {
+        *(
+            "nos.",
+            "réf.",
+            "tab.",
+            "max.",
+            "min.",
+            "ch.",
+            "janv.",
+            "févr.",
+            "avr.",
+            "juil.",
+            "sept.",
+        ),
+        *("oct.", "nov.", "déc."),
+    },
+}
+"""The same before a number."""
 _ORDINAL = re.compile(
-    r"(?<!\w)(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim|ein|eine[mnrs]?)\s+\d{1,3}\.$",
+    r"(?<!\w)(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim|ein|eine[mnrs]?)"
+    r"\s+(?:\d{1,3}\.\s+(?:und|oder|bis)\s+)?\d{1,3}\.$",
     re.IGNORECASE,
 )
 _NO_NOUN = re.compile(
@@ -379,4 +405,9 @@ def _belong_together(before: str, after: str, language: str) -> bool:
     ):
         return True
     word = _LAST_WORD.search(ends)
-    return word is not None and word[0].lower() in _ABBREVIATIONS.get(language, ())
+    if word is None:
+        return False
+    abbreviation = word[0].lower()
+    return abbreviation in _ABBREVIATIONS.get(language, ()) or (
+        begins[0].isdigit() and abbreviation in _BEFORE_NUMBER.get(language, ())
+    )

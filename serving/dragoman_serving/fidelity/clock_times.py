@@ -11,13 +11,18 @@ _GERMAN_HALF = r"[ap](?=\.\s?m\b)|p(?=m\b)|(?-i:A)(?=M\b)"
 """In German, `am` is a word: `um 7 am Bahnhof`."""
 _TIMES = {
     is_german: re.compile(
-        r"(?<![\w.,:/$€£+-])(?P<hour>\d{1,2})"
+        r"(?:(?<![\w.,:/$€£+-])|(?<=[ap]m-))(?P<hour>\d{1,2})"
         r"(?:(?:[:.]|\s?h\s?)(?P<minute>\d{2})(?![\d:.,/]\d|\d))?"
         rf"(?:\s?(?:(?P<half>{half})|(?P<whole>(?:Uhr|heures?|h)\b)))?",
         re.IGNORECASE,
     )
     for is_german, half in ((False, _HALF), (True, _GERMAN_HALF))
 }
+_AFTER_12_PM = re.compile(
+    r"(?<![\w.,:/])(?:1[3-9]|2[0-3])(?:[:.]\d{2})?(?P<half>\s?p\.?m\b(?:\.(?=\s*\S))?)",
+    re.IGNORECASE,
+)
+"""`17:30 p.m.`, which is `17:30`."""
 _FRENCH = re.compile(r"\d\s?h\s?\d")
 _LATER = re.compile(
     r"abend|mittag|nacht|soir|midi|nuit|evening|night|afternoon|noon|tarde|noche|noite|sera|notte"
@@ -63,6 +68,8 @@ def half_days(
         source_language: language of the text.
         target_language: language of the translation.
     """
+    if target_language == "en":
+        yield from ((*match.span("half"), "") for match in _AFTER_12_PM.finditer(target))
     times = list(_times(source, source_language))
     if not any(time.is_marked for time in times) or _LATER.search(f"{source} {target}"):
         return

@@ -72,6 +72,7 @@ _OF_DIGITS = (
     r"(?<![\w.,])\d+(?:[.,]\d+)? ?[×·x*] ?10(?:\^[+-]?\d+|[⁺⁻]?[⁰¹²³⁴-⁹]+)(?!\w)",  # noqa: RUF001
     r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
     r"(?<![\w.,])\d+(?:[.,]\d+)?[eE][+-]?\d+(?!\w)|(?<![\w.,])\d'\d{1,2}\"",  # 1e-9, 5'11"
+    r"(?<![\w.,\"])\d+(?:[.,]\d+)?\"(?: ?[x×] ?\d+(?:[.,]\d+)?\")+",  # 10" x 8"  # noqa: RUF001
     rf"(?<![\w.])(?:(?<=ersion )|(?!{_THOUSANDS}))"  # versions, dates
     r"\d+(?:\.\d+){2,}(?:-\w+(?:\.\d+)*)?(?!\w)",
 )
@@ -130,14 +131,25 @@ _MARKS = (
     r"|[A-Za-z]\w*+(?: \w+)?=(?:\"[^\"\[\]\n]*\"|[^\s\[\]]*(?: [^\s\[\]]+)?)))\]"
 )
 """Marks of Markdown, wikis and forums, and operators; not `![` where its `!` may end a sentence."""
+_INSERTED = (
+    "an|and|are|as|at|by|for|from|has|he|hers?|him|his|is|its?|my|of|or|our|she|that|the|their|them"
+    "|they|this|to|was|we|were|which|who|will|with|would|you|your"
+    "|als|an|auf|aus|das|dass|dem|den|der|des|die|ein|eine|er|es|ihn|ihr|ist|mit|sein|sie|und|von"
+    "|wir|zu|à|au|aux|ce|de|des|du|elle|en|est|et|il|ils|la|le|les|leur|nous|on|ou|par|pour|que"
+    "|qui|sa|se|ses|son|un|une|vous"
+)
+"""Words that an editor adds to a quotation, which are translated."""
 _IDENTIFIERS = (
     r"(?<![\w&#/.\\-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
     r"(?: \d[A-Z]{2})?(?!\w)"
     r"|(?<![\w&#/.\\-])(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}"
     r"(?<!Innen)\d*(?!\w)"
+    r"|(?<![\w.,:/-])\d{1,4}(?!AM|PM)[A-Z]{1,3}(?!\w)|(?<!\w)[A-Z]{2} \d{5}(?!\w|[.,]\d)"
+    rf"|\[(?!(?:{_INSERTED})\])[a-z][\w-]{{0,32}}\](?!\()"
     rf"|{measures.FORM}"
 )
-"""Identifiers with digits or as `UserName`, and units, which a model usually repeats."""
+"""Identifiers with digits, such as `5G` and `IL 62701`, or as `UserName`, words as `[name]`, and
+units, which a model usually repeats."""
 _KNOWN = re.compile(
     rf"(?P<sign>(?=[^\w\s])(?:{_MARKS})|{_SMILEYS})|"
     + "|".join(_FORMS)

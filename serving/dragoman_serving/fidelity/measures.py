@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterator
 
 _NAMES = {
+    "g": r"gramm?(?:es|s)?\b",
+    "l": r"lit(?:er|re|ern)s?\b",
+    "m": r"m[eè]t(?:er|re|ern)s?\b",
+    "t": r"tonn",
     "kg": "kilo",
     "mg": "milligr",
     "km": "kilom",
@@ -37,7 +41,7 @@ _NAMES = {
 UNITS = frozenset(_NAMES)
 SYMBOLS = "|".join(sorted(UNITS, reverse=True))
 """For an expression; each before those with which it begins."""
-FORM = rf"(?<=\d[ \u00a0\u202f])(?:{SYMBOLS})(?![\w/])"
+FORM = rf"(?<=\d[ \u00a0\u202f])(?:{SYMBOLS})(?![\w/’'])"  # noqa: RUF001
 """A unit in a text."""
 _UNIT = re.compile(FORM)
 _WRITTEN = {

@@ -51,7 +51,8 @@ _WORDS_OF_SCALES = {"": "(?!)"} | {
     for language, powers in _SCALE_WORDS.items()
 }
 _BEHIND_DIGITS = re.compile(
-    rf"[^\W\d_]{{0,3}}(?:[\s-]?(?i:{'|'.join(_WORDS_OF_SCALES.values())})){{0,2}}(?!\w)"
+    rf"[^\W\d_]{{0,3}}(?:[\s-]?(?i:{'|'.join(_WORDS_OF_SCALES.values())}|mr)){{0,2}}(?!\w)"
+    r"(?:\.(?=\s*\S)(?:(?<=Mio\.)|(?<=Mrd\.)))?"
 )
 _MINUS = "-−–"
 _MINUS_IN_WORDS = re.compile(r"(?i:(?<!\w)(?:minus|moins|negative)\s)$")
@@ -89,6 +90,8 @@ _UNIT = re.compile(
 )
 """A unit, the name of a currency, per cent or a power of ten after a number."""
 _RANGE = re.compile("[-–]")
+_FURTHER = re.compile(r"(?:[ \u00a0\u202f]?[x×–-][ \u00a0\u202f]?\d+(?:[.,]\d+)*){1,2}")
+"""What is between a number and the unit that it has in common with others."""
 _HALF_DAY = 12
 _MOST_OF_RANGE = 4
 """Digits of each limit of a range; longer ones are codes."""
@@ -406,8 +409,13 @@ def lost_currencies(
 
 
 def _is_amount(text: str, number: Number) -> bool:
-    """Whether a number has a currency, a unit, per cent or a power of ten."""
-    return _has_currency(text, number) or _UNIT.match(text, number.end) is not None
+    """Whether a number has a currency, a unit, per cent or a power of ten.
+
+    It may be the unit of another number, as in `2.5 x 3.5 cm`.
+    """
+    others = _FURTHER.match(text, number.end)
+    end = others.end() if others else number.end
+    return _has_currency(text, number) or _UNIT.match(text, end) is not None
 
 
 def _has_currency(text: str, number: Number, signs: tuple[str, ...] = CURRENCIES) -> bool:

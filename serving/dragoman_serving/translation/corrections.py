@@ -39,6 +39,8 @@ from dragoman_serving.fidelity.numbers import (
     numbers_of,
     respelled,
 )
+from dragoman_serving.fidelity.ordinals import ordinals
+from dragoman_serving.fidelity.phrases import Phrase, points
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.restored import Edit, edited
 from dragoman_serving.request.glossary import Term
@@ -48,10 +50,16 @@ from dragoman_serving.scoring.token_pair import Scored, TokenPair
 from dragoman_serving.translation.edits import (
     Aligned,
     edits_of_literals,
+    edits_of_phrases,
     edits_of_terms,
     gap_after_prefix,
 )
-from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
+from dragoman_serving.translation.losses import (
+    lost_identifiers,
+    missing_phrases,
+    missing_terms,
+    wrong_numbers,
+)
 from dragoman_serving.translation.number_edits import (
     NumberEdits,
     edit_of_number,
@@ -179,7 +187,8 @@ class Corrections:
         def go_on(better: Hypothesis) -> Hypothesis | Future[Hypothesis]:
             again = self._tokenizer.target.decode(better.ids)
             is_better = len(wrong_numbers(sentence, again).missing) < len(missing)
-            if better.complete and is_better and sentence.reading.is_in(again):
+            is_whole = sentence.reading.is_in(again) and not lost_identifiers(sentence, again)
+            if better.complete and is_better and is_whole:
                 return self._fix_numbers(sentence, better, rounds - 1)
             return self._read_numbers(sentence, hypothesis, missing)
 
@@ -211,7 +220,7 @@ class Corrections:
         self,
         sentence: SourceSentence,
         hypothesis: Hypothesis,
-        parts: Sequence[Number | Term | Literal],
+        parts: Sequence[Number | Term | Literal | Phrase],
         use: Callable[[Aligned], Hypothesis | Future[Hypothesis]],
         is_needed: bool = False,
     ) -> Hypothesis | Future[Hypothesis]:
@@ -324,7 +333,7 @@ class Corrections:
     def _localized(
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        """Writes large numbers, amounts and times as the language does."""
+        """Writes large numbers, amounts, times and ordinals as the language does."""
         if sentence.has_numbers:
             written, reading = self._tokenizer.target.decode(hypothesis.ids), sentence.reading
             compared = (
@@ -335,14 +344,41 @@ class Corrections:
             changes = without_overlaps(
                 (
                     Edit(*change)
-                    for changes_of in (lost_currencies, respelled, half_days, recased)
+                    for changes_of in (
+                        lost_currencies,
+                        respelled,
+                        half_days,
+                        recased,
+                        ordinals,
+                        points,
+                    )
                     for change in changes_of(*compared)
                 ),
                 self._end_of_prefix(sentence),
             )
             if changes:
                 hypothesis = self._with_text(hypothesis, edited(written, changes))
-        return self._with_terms(sentence, hypothesis)
+        return self._with_phrases(sentence, hypothesis)
+
+    def _with_phrases(
+        self, sentence: SourceSentence, hypothesis: Hypothesis
+    ) -> Hypothesis | Future[Hypothesis]:
+        """Writes the phrases that a translation lacks."""
+        target = self._tokenizer.target
+        missing = missing_phrases(sentence, target.decode(hypothesis.ids))
+        if not missing:
+            return self._with_terms(sentence, hypothesis)
+        begin = self._end_of_prefix(sentence)
+
+        def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
+            edits = without_overlaps(
+                iter(edits_of_phrases(aligned, sentence.text, sentence.phrases, missing, begin)),
+                begin,
+            )
+            better = self._with_text(hypothesis, edited(aligned.text, edits))
+            return self._with_terms(sentence, better)
+
+        return self._aligned(sentence, hypothesis, sentence.phrases, edit)
 
     def _with_terms(
         self, sentence: SourceSentence, hypothesis: Hypothesis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,16 +15,21 @@ from dragoman.kernel.text import Piece
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.numbers import has_digits
+from dragoman_serving.fidelity.phrases import Phrase
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.fidelity.restored import Edit
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.losses import occurrences
 
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
+_WORD_OR_NUMBER = re.compile(rf"\d+(?:[.,:/\u00a0\u202f]\d+)+|{_WORD.pattern}")
 _HEAD, _TAIL = re.compile(r"(?<!\S)[^\w\s]{1,8}+(?=\w)"), re.compile(r"(?<=\w)[^\w\s]+$")
 """Signs at the ends of a term, as of `.NET` and `C++`."""
 _LINKED = 0.5
 """A word belongs to a term if this share of the strongest attention lies on it."""
+_LEAST_WEIGHT = 1e-6
+_SHORT = 2
+"""Characters of abbreviations that have no capital at the beginning of a sentence: `p. 12`."""
 _BEFORE_WORDS = frozenset('([„“"$€£')
 """Characters after which a word or a number begins."""
 _FINAL_MARKS = " .!?:;"
@@ -146,6 +151,95 @@ def edits_of_terms(
         else:
             groups.append([(edit, term)])
     return [edit for group in groups for edit in _joined(group, words, reading.text)]
+
+
+def edits_of_phrases(
+    aligned: Aligned,
+    source: str,
+    phrases: Sequence[Phrase],
+    missing: Mapping[str, int],
+    begin: int,
+) -> list[Edit]:
+    """The edits for phrases, after a prefix: the words in place of one are replaced by it.
+
+    If there are none, it is written beside its number, or the word with the strongest attention.
+
+    Args:
+        aligned: the translation.
+        source: the sentence.
+        phrases: its phrases.
+        missing: how many the translation lacks, by what is written for them.
+        begin: length of the prefix.
+    """
+    taken = [match.span() for phrase in phrases for match in phrase.accepted.finditer(aligned.text)]
+    edits: list[Edit] = []
+    for written, number in missing.items():
+        free = [
+            word
+            for word in _WORD_OR_NUMBER.finditer(aligned.text, begin)
+            if not any(first < word.end() and word.start() < end for first, end in taken)
+        ]
+        of_meaning = [
+            _of_phrase(aligned, source, phrase, free)
+            for phrase in phrases
+            if phrase.written == written
+        ]
+        best = sorted(of_meaning, reverse=True)[:number]
+        edits += (edit for _, edit in best)
+        taken += (edit[:2] for _, edit in best)
+    return sorted(edits)
+
+
+def _of_phrase(
+    aligned: Aligned, source: str, phrase: Phrase, words: Sequence[re.Match[str]]
+) -> tuple[float, Edit]:
+    """How much of the attention of a word lies on a phrase, and the edit for the phrase."""
+    weights = aligned.on(phrase.begin, phrase.end)
+    share = weights / np.maximum(aligned.weights.sum(axis=1), _LEAST_WEIGHT)
+    shares = [
+        0.0 if has_digits(word[0]) else aligned.strongest_within(share, *word.span())
+        for word in words
+    ]
+    linked = [index for index, weight in enumerate(shares) if weight >= _LINKED]
+    if not linked:
+        return 0.0, _beside(aligned, source, phrase, words)
+    first = last = max(linked, key=shares.__getitem__)
+    strongest = shares[first]
+    for _ in _WORD.findall(phrase.written):
+        if first - 1 in linked:
+            first -= 1
+        elif last + 1 in linked:
+            last += 1
+    begin, end = words[first].start(), words[last].end()
+    if aligned.text[end : end + 1] == ".":  # of an abbreviation, unless it ends the sentence alone
+        is_within = source[phrase.end - 1] == "." and bool(aligned.text[end + 1 :].strip())
+        end += is_within or phrase.written[-1] == "."
+    return strongest, Edit(begin, end, _at(aligned.text, begin, phrase.written))
+
+
+def _beside(aligned: Aligned, source: str, phrase: Phrase, words: Sequence[re.Match[str]]) -> Edit:
+    """The edit that adds a phrase to a translation that has nothing for it."""
+    if not words:
+        return Edit(len(aligned.text), len(aligned.text), f" {phrase.written}")
+    before, behind = source[: phrase.begin].split()[-1:], source[phrase.end :].split()[:1]
+    weights = aligned.on(phrase.begin, phrase.end)
+    is_before = bool(behind) and has_digits(behind[0])
+    if is_before or (before and has_digits(before[0])):
+        end = phrase.end + 1 + len(behind[0]) if is_before else phrase.begin
+        begin = phrase.end if is_before else max(0, phrase.begin - 1 - len(before[0]))
+        weights = aligned.on(begin, end)
+    word = max(words, key=lambda word: aligned.strongest_within(weights, *word.span()))
+    if is_before:
+        return Edit(
+            word.start(), word.start(), f"{_at(aligned.text, word.start(), phrase.written)} "
+        )
+    return Edit(word.end(), word.end(), f" {phrase.written}")
+
+
+def _at(text: str, begin: int, phrase: str) -> str:
+    """A phrase with a capital, if it is written at the beginning of a translation that has one."""
+    is_first = not text[:begin].strip() and not text[begin : begin + 1].islower()
+    return with_capital(phrase) if is_first and len(phrase) > _SHORT else phrase
 
 
 def _joined(

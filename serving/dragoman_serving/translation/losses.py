@@ -18,7 +18,8 @@ from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.segments import SourceSentence
 
-NUMBERS, PLACEHOLDERS, SIGNS, TERMS = "numbers", "placeholders", "signs", "terms"
+NUMBERS, PHRASES, PLACEHOLDERS = "numbers", "phrases", "placeholders"
+SIGNS, TERMS = "signs", "terms"
 """Names of losses in answers."""
 
 _DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*")
@@ -55,6 +56,8 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
     """
     if wrong_numbers(sentence, written).total:
         yield NUMBERS
+    if missing_phrases(sentence, written):
+        yield PHRASES
     if missing_terms(sentence, written):
         yield TERMS
     if _surplus(sentence.reading, written):
@@ -97,7 +100,7 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
         text = plain(text)
         text = text.removesuffix("s") if text.replace(" ", "").isalpha() else text
         remaining[text] += 1
-        if plain_written.count(text) < remaining[text]:
+        if len(re.findall(rf"{re.escape(text)}(?!\d)", plain_written)) < remaining[text]:
             lost.append(literal)
     return lost
 
@@ -150,6 +153,16 @@ def missing_terms(sentence: SourceSentence, written: str) -> list[Term]:
             remaining[term.target] -= 1
             missing.append(term)
     return missing
+
+
+def missing_phrases(sentence: SourceSentence, written: str) -> dict[str, int]:
+    """How many phrases of each meaning a translation lacks, by what is written for them."""
+    required = Counter(phrase.written for phrase in sentence.phrases if phrase.has_number)
+    return {
+        phrase.written: lacked
+        for phrase in sentence.phrases
+        if (lacked := max(1, required[phrase.written]) - len(phrase.accepted.findall(written))) > 0
+    }
 
 
 def occurrences(term: str, written: str) -> list[Span]:

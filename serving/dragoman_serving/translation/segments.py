@@ -22,6 +22,7 @@ from dragoman_serving.fidelity.literals import Literal, without
 from dragoman_serving.fidelity.measures import UNITS
 from dragoman_serving.fidelity.messages import syntax_spans
 from dragoman_serving.fidelity.numbers import CURRENCIES
+from dragoman_serving.fidelity.phrases import Phrase
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.fidelity.restored import Restored
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
@@ -50,7 +51,8 @@ class SourceSentence(Sentence):
     `marked` has the codes of the sentence, if its text has markup or tags. In the second case,
     `tags` is set, and the reading is without the tags. `original` is the sentence without tags, in
     the case of the request. `capitals` is set if the translation must be in capitals. `terms` are
-    spans of the reading's text with a given translation. `languages` are those of the sentence and
+    spans of the reading's text with a given translation, `phrases` those of which the translation
+    must have a phrase of the same meaning. `languages` are those of the sentence and
     of its translation, `index` is that of its text. `has_numbers`: it has numbers that its
     translation must have. `has_marks`: an ellipsis and final marks are as in `original`. `prefix`
     is the given beginning of a translation in capitals.
@@ -64,6 +66,7 @@ class SourceSentence(Sentence):
     has_marks: bool = False
     capitals: Capitals | None = None
     terms: tuple[Term, ...] = ()
+    phrases: tuple[Phrase, ...] = ()
     languages: tuple[str, str] = ("", "")
     index: int = 0
     has_numbers: bool = False
@@ -72,7 +75,7 @@ class SourceSentence(Sentence):
     @property
     def needs_check(self) -> bool:
         """Whether the sentence has something that its translation might lack."""
-        return self.has_numbers or bool(self.literals or self.terms)
+        return self.has_numbers or bool(self.literals or self.terms or self.phrases)
 
     @property
     def text(self) -> str:

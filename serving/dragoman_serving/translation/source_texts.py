@@ -19,6 +19,7 @@ from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
 from dragoman_serving.fidelity.literals import SHOWN, Literal, Literals, known_literals, tag_spans
 from dragoman_serving.fidelity.numbers import has_digits
+from dragoman_serving.fidelity.phrases import phrases_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
@@ -267,6 +268,9 @@ class SourceTexts:
             and ("…" in read.original or read.original[-1:] in "?!"),
             capitals=read.capitals,
             terms=tuple(plan.glossary.of(read.reading.text)) if plan.glossary else (),
+            phrases=(
+                tuple(phrases_of(read.reading.text, *languages)) if plan.keeps_placeholders else ()
+            ),
             languages=languages,
             index=index,
             has_numbers=plan.keeps_placeholders and has_digits(read.reading.text),

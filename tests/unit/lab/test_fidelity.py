@@ -71,7 +71,7 @@ DIFFERENT = [
 ]
 KINDS = (
     *("breaks", "codes", "columns", "dashes", "detection", "labels", "negation", "numbers"),
-    *("placeholders", "signs", "symbols"),
+    *("phrases", "placeholders", "signs", "symbols"),
 )
 LEAST = {
     "numbers: made up": 0.95,

@@ -24,6 +24,10 @@ def corrected(source: str, target: str, languages: str) -> str:
         ("7:45 am or 7:45 pm", "7 h 45 ou 7 h 45", "en-fr", "7 h 45 ou 19 h 45"),
         ("um 10.45 Uhr", "at 10.45pm", "de-en", "at 10.45am"),
         ("à 14 h", "at 2 A.M.", "fr-en", "at 2 P.M."),
+        ("9am-1pm", "9am-1 Uhr", "en-de", "9am-13 Uhr"),
+        ("9 bis 17 Uhr", "9 to 17pm", "de-en", "9 to 17"),
+        ("um 17.30 Uhr.", "at 17:30 p.m.", "de-en", "at 17:30."),
+        ("um 17.30 Uhr da", "there at 17:30 P.M. now", "de-en", "there at 17:30 now"),
         ("5 hours until 5 p.m.", "5 heures à 5 heures", "en-fr", "5 heures à 17 heures"),
     ],
 )

@@ -160,6 +160,8 @@ def test_large_numbers_are_not_left_in_the_spelling_of_the_source() -> None:
         ("at 3.30 h of 2.5.1 %", "um 3.30 h von 2.5.1 %", ("de", "en"), "um 3.30 h von 2.5.1 %"),
         ("3.50 €", "3,50 $", ("en", "en"), "3,50 $"),
         ("€3.50", "€4.50", ("en", "de"), "€4.50"),
+        ("2.5 x 3.5 cm", "2.5 x 3.5 cm", ("en", "de"), "2,5 x 3,5 cm"),
+        ("1.5–2.5 x 3", "1.5–2.5 x 3", ("en", "de"), "1.5–2.5 x 3"),
     ],
 )
 def test_amounts_are_not_left_in_the_spelling_of_the_source(
@@ -222,6 +224,9 @@ def test_a_separator_means_what_it_does_in_its_language(
         ("€3.1b Millionen.", 4, "."),
         ("32,7 Md£", 4, "£"),
         ("5 Menschen", 1, " Menschen"),
+        ("14 Mr Euro", 2, " Euro"),
+        ("12,3 Mrd. €", 4, " €"),
+        ("2 Mio.", 1, "."),
         ("7X", 1, ""),
         ("3 billion million", 1, ""),
     ],

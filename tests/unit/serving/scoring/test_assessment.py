@@ -346,7 +346,7 @@ def test_assessed_requests_leave_nothing_for_the_garbage_collector(
     for _ in range(2):  # the first time, caches are filled
         gc.collect()
         gc.disable()
-        for _ in range(8):
+        for _ in range(24):
             translator.translate(TEXTS, option)
             late = translator.submit(TEXTS, option, Urgency(deadline_s=time.monotonic() - 1)).future
             wait_until_done([late])
@@ -357,4 +357,4 @@ def test_assessed_requests_leave_nothing_for_the_garbage_collector(
         del late, given_up
         left = gc.collect()
         gc.enable()
-    assert left < 8
+    assert left < 24  # threads of the test runner leave a few

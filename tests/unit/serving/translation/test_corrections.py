@@ -247,6 +247,37 @@ def test_units_stay(shipped: Translator, text: str, unit: str, target: str) -> N
     assert not translation.warnings
 
 
+@pytest.mark.parametrize(
+    ("text", "languages", "phrases"),
+    [
+        ("Less than 651 people came.", "en-fr", ["Moins de 651"]),
+        ("At most 6 of them came.", "en-de", ["höchstens 6"]),
+        ("Höchstens 8 von ihnen kamen.", "de-en", ["At most 8"]),
+        ("Moins de 664 personnes sont venues.", "fr-en", ["Less than 664"]),
+        ("On Friday we go home; on Sunday we stay.", "en-fr", ["endredi", "dimanche"]),
+        ("It is closed from Thursday to Tuesday in March.", "en-de", ["Donn", "Dienst", "März"]),
+        ("Look at No. 310 in the list.", "en-de", ["Nr. 310"]),
+        ("No. 1 in the U.S.; no. 2 in the U.K.", "en-de", ["Nr. 1", "Nr. 2"]),
+        ("Siehe Abb. 11 auf S. 280.", "de-en", ["Fig. 11", "p. 280."]),
+        ("En 598 av. J.-C., il vivait là.", "fr-en", ["598 BC,"]),
+        ("The 23rd century was cold.", "en-de", ["23. Jahrhundert"]),
+        ("at most 2,045,278 people came to the party.", "en-de", ["öchstens 2.045.278"]),
+    ],
+)
+def test_phrases_stay(shipped: Translator, text: str, languages: str, phrases: list[str]) -> None:
+    source, target = languages.split("-")
+    translation = translated(shipped, text, source_language=source, target_language=target)
+    assert [phrase for phrase in phrases if phrase not in translation.text] == [], translation.text
+
+
+def test_an_identifier_with_further_digits_is_lost(shipped: Translator) -> None:
+    assert "CVE-2001-6988 " in translated(shipped, "Order CVE-2001-6988 is ready.").text
+
+
+def test_words_in_brackets_stay(shipped: Translator) -> None:
+    assert "[last]" in translated(shipped, "Please wait [last] seconds...").text
+
+
 def test_no_stand_in_is_a_term_or_in_the_prefix(shipped: Translator) -> None:
     text = "I saw the dog and {name}."
     translation = translated(shipped, text, glossary='{"dog": "X1"}').text

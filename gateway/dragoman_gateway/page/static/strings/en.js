@@ -127,6 +127,7 @@ export const ENGLISH = {
   "translator": "Translator",
   "warning_long": "length",
   "warning_numbers": "numbers",
+  "warning_phrases": "days, months or limits",
   "warning_placeholders": "placeholders",
   "warning_repetition": "repetitions",
   "warning_short": "length",

@@ -109,9 +109,24 @@ def test_the_marks_of_lists_stay(text: str, kept: list[str]) -> None:
     assert [separator for _, separator in split_sentences(text, "en")] == kept
 
 
-def test_german_dates_and_abbreviations_do_not_end_sentences() -> None:
-    for text in ("3. Oktober 1990.", "z. B. heute."):
-        assert sentences(text, "de") == [text]
+@pytest.mark.parametrize(
+    ("language", "texts"),
+    [
+        ("de", ["3. Oktober 1990.", "z. B. heute.", "Die 3. und 14. Seite.", "Der ehem. Chef."]),
+        (
+            "en",
+            ["It costs approx. 5 euros.", "See vol. 3, ch. 4, and para. 5.", "Use max. 3 of it."],
+        ),
+        ("fr", ["Voir nos. 3 et réf. 4 en oct. 2024.", "Le gén. Dupont est là."]),
+    ],
+)
+def test_dates_and_abbreviations_do_not_end_sentences(language: str, texts: list[str]) -> None:
+    for text in texts:
+        assert sentences(text, language) == [text]
+
+
+def test_an_abbreviation_before_a_word_may_end_a_sentence() -> None:
+    assert len(sentences("It goes to the max. Then it ends.", "en")) == 2
 
 
 def test_a_hard_wrapped_paragraph_is_not_cut_at_its_lines() -> None:

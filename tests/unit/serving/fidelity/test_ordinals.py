@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+from dragoman_serving.fidelity.ordinals import ordinals
+
+
+@pytest.mark.parametrize(
+    ("languages", "source", "target", "right"),
+    [
+        (("en", "de"), "the 23rd page", "die 23rd Seite", "die 23. Seite"),
+        (("en", "de"), "the 8th and 9th", "die 8th- und 9th-Seite", "die 8. und 9. Seite"),
+        (("en", "de"), "7 June", "am 7 Juni", "am 7. Juni"),
+        (("en", "de"), "1.5 June, 2024 May", "1.5 Juni, 2024 Mai", "1.5 Juni, 2024 Mai"),
+        (("en", "fr"), "the 1st and 22nd", "le 1st et 22nd jour", "le 1er et 22e jour"),
+        (("en", "fr"), "3rd March", "le 3rd mars", "le 3 mars"),
+        (("de", "en"), "die 2. und 13. Tür", "the 2. and 13. door", "the 2nd and 13th door"),
+        (("de", "en"), "am 3. März", "on 3. March", "on 3 March"),
+        (("de", "en"), "1. Öffne", "1. Open", "1. Open"),
+        (("de", "en"), "Ludwig XIV. war", "Louis XIV. was", "Louis XIV was"),
+        (("de", "en"), "Ludwig XIV. Er", "Louis XIV. He", "Louis XIV. He"),
+        (("de", "fr"), "das 5. Haus", "la 5. maison", "la 5e maison"),
+        (("fr", "en"), "la 1re et la 3e", "the 1re and 3e door", "the 1st and 3rd door"),
+        (("fr", "de"), "la 2ème porte", "die 2ème Tür", "die 2. Tür"),
+        (("de", "en"), "im 22. Jahrhundert", "in the 22th century", "in the 22nd century"),
+        (("fr", "en"), "5 mai 2024", "on May 5 May 2024", "on May 5, 2024"),
+        (("en", "de"), "the 2nd", "die 3rd", "die 3rd"),
+        (("en", "it"), "the 2nd", "la 2nd", "la 2nd"),
+    ],
+)
+def test_ordinals_are_written_as_the_language_does(
+    languages: tuple[str, str], source: str, target: str, right: str
+) -> None:
+    for begin, end, text in sorted(ordinals(source, target, *languages), reverse=True):
+        target = target[:begin] + text + target[end:]
+    assert target == right
