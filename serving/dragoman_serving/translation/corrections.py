@@ -363,19 +363,20 @@ class Corrections:
     def _with_phrases(
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        """Writes the phrases that a translation lacks."""
+        """Writes the phrases that a translation lacks.
+
+        Without alignment heads, nothing says whether other words are written for them.
+        """
         target = self._tokenizer.target
         missing = missing_phrases(sentence, target.decode(hypothesis.ids))
-        if not missing:
+        if not missing or not self._aligns:
             return self._with_terms(sentence, hypothesis)
         begin = self._end_of_prefix(sentence)
 
         def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
-            edits = without_overlaps(
-                iter(edits_of_phrases(aligned, sentence.text, sentence.phrases, missing, begin)),
-                begin,
-            )
-            better = self._with_text(hypothesis, edited(aligned.text, edits))
+            edits = edits_of_phrases(aligned, sentence.reading, sentence.phrases, missing, begin)
+            written = edited(aligned.text, without_overlaps(edits, begin))
+            better = self._with_text(hypothesis, written)
             return self._with_terms(sentence, better)
 
         return self._aligned(sentence, hypothesis, sentence.phrases, edit)

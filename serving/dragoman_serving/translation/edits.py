@@ -155,7 +155,7 @@ def edits_of_terms(
 
 def edits_of_phrases(
     aligned: Aligned,
-    source: str,
+    reading: Reading,
     phrases: Sequence[Phrase],
     missing: Mapping[str, int],
     begin: int,
@@ -166,21 +166,22 @@ def edits_of_phrases(
 
     Args:
         aligned: the translation.
-        source: the sentence.
+        reading: the sentence.
         phrases: its phrases.
         missing: how many the translation lacks, by what is written for them.
         begin: length of the prefix.
     """
-    taken = [match.span() for phrase in phrases for match in phrase.accepted.finditer(aligned.text)]
+    masked = reading.masked(aligned.text)
+    taken = [match.span() for phrase in phrases for match in phrase.accepted.finditer(masked)]
     edits: list[Edit] = []
     for written, number in missing.items():
         free = [
             word
-            for word in _WORD_OR_NUMBER.finditer(aligned.text, begin)
+            for word in _WORD_OR_NUMBER.finditer(masked, begin)
             if not any(first < word.end() and word.start() < end for first, end in taken)
         ]
         of_meaning = [
-            _of_phrase(aligned, source, phrase, free)
+            _of_phrase(aligned, reading.text, phrase, free)
             for phrase in phrases
             if phrase.written == written
         ]

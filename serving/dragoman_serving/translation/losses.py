@@ -158,6 +158,7 @@ def missing_terms(sentence: SourceSentence, written: str) -> list[Term]:
 def missing_phrases(sentence: SourceSentence, written: str) -> dict[str, int]:
     """How many phrases of each meaning a translation lacks, by what is written for them."""
     required = Counter(phrase.written for phrase in sentence.phrases if phrase.has_number)
+    written = sentence.reading.masked(written)
     return {
         phrase.written: lacked
         for phrase in sentence.phrases

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 import numpy as np
@@ -130,7 +130,7 @@ def _are_alike(number: Number, other: Number) -> bool:
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
 
 
-def without_overlaps(edits: Iterator[Edit], begin: int) -> list[Edit]:
+def without_overlaps(edits: Iterable[Edit], begin: int) -> list[Edit]:
     """Returns edits in order, without those before an index or within the one before."""
     kept: list[Edit] = []
     for edit in sorted(edits):

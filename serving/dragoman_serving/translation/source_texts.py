@@ -19,7 +19,7 @@ from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
 from dragoman_serving.fidelity.literals import SHOWN, Literal, Literals, known_literals, tag_spans
 from dragoman_serving.fidelity.numbers import has_digits
-from dragoman_serving.fidelity.phrases import phrases_of
+from dragoman_serving.fidelity.phrases import Phrase, phrases_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
@@ -248,6 +248,7 @@ class SourceTexts:
                 text_index=index,
             )
         in_capitals = read.capitals is not None and not read.capitals.only_first
+        terms = tuple(plan.glossary.of(read.reading.text)) if plan.glossary else ()
         max_tokens, search = plan.of_sentence(
             index, read.reading, src_ids, read.marked, in_capitals
         )
@@ -267,10 +268,10 @@ class SourceTexts:
             and not plan.assessed
             and ("…" in read.original or read.original[-1:] in "?!"),
             capitals=read.capitals,
-            terms=tuple(plan.glossary.of(read.reading.text)) if plan.glossary else (),
-            phrases=(
-                tuple(phrases_of(read.reading.text, *languages)) if plan.keeps_placeholders else ()
-            ),
+            terms=terms,
+            phrases=_phrases(read.reading.text, languages, terms)
+            if plan.keeps_placeholders
+            else (),
             languages=languages,
             index=index,
             has_numbers=plan.keeps_placeholders and has_digits(read.reading.text),
@@ -488,6 +489,15 @@ class _Reader:
         read = self.read(text)
         starts = map(read.reading.index, self._tokenizer.token_starts(read.reading.text))
         return [read.tags.source.places[at] if read.tags else at for at in starts]
+
+
+def _phrases(text: str, languages: tuple[str, str], terms: Sequence[Term]) -> tuple[Phrase, ...]:
+    """The phrases of a sentence that are no terms of the request."""
+    return tuple(
+        phrase
+        for phrase in phrases_of(text, *languages)
+        if not any(phrase.begin < term.end and term.begin < phrase.end for term in terms)
+    )
 
 
 def _marked(text: str, markup: Markup, parts: Sequence[tuple[LineBreaks, str]]) -> MarkedText:

@@ -270,6 +270,27 @@ def test_phrases_stay(shipped: Translator, text: str, languages: str, phrases: l
     assert [phrase for phrase in phrases if phrase not in translation.text] == [], translation.text
 
 
+def test_a_term_of_the_glossary_is_no_phrase(shipped: Translator) -> None:
+    text = "On Monday we meet a friend of my sister."
+    translation = translated(shipped, text, glossary='{"Monday": "Wochenanfang"}')
+    assert "Wochenanfang" in translation.text
+    assert "ontag" not in translation.text
+    assert translation.warnings == ()
+
+
+def test_a_phrase_that_cannot_be_written_has_a_warning(
+    shipped: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Overloaded("full")
+
+    monkeypatch.setattr(Scorer, "submit", refuse)
+    text = "On Friday we go home; on Sunday we stay."
+    translation = translated(shipped, text, target_language="fr")
+    assert "endredi" not in translation.text
+    assert translation.warnings == ("phrases",)
+
+
 def test_an_identifier_with_further_digits_is_lost(shipped: Translator) -> None:
     assert "CVE-2001-6988 " in translated(shipped, "Order CVE-2001-6988 is ready.").text
 
