@@ -28,8 +28,8 @@ _INPUT: dict[tuple[str, str], str | None] = {
     ): r"weniger als|unter|(?<!\w)max(?!\w)",
     (
         "serving/dragoman_serving/translation/losses.py",
-        'rf"{re.escape(text)}(?!\\d)"',
-    ): r"aab12(?!\d)",
+        'rf"(?<![^\\W\\d_]){re.escape(text)}(?!\\d)"',
+    ): r"(?<![^\W\d_])aab12(?!\d)",
     (
         "serving/dragoman_serving/translation/losses.py",
         'rf"(?<!\\w){re.escape(term)}(?!\\w)"',

@@ -146,10 +146,12 @@ _IDENTIFIERS = (
     r"(?<!Innen)\d*(?!\w)"
     r"|(?<![\w.,:/-])\d{1,4}(?!AM|PM)[A-Z]{1,3}(?!\w)|(?<!\w)[A-Z]{2} \d{5}(?!\w|[.,]\d)"
     rf"|\[(?!(?:{_INSERTED})\])[a-z][\w-]{{0,32}}\](?!\()"
+    r"|(?<![^\W\d_])(?<!\])\((?:[a-z]|[ivx]{2,5})\)(?!\w)"
+    r"|(?:(?<=point )|(?<=points )|(?<=\d )|(?<=[a-z]\), )|(?<=[a-z]\) et ))[a-z]\)(?!\w)"
     rf"|{measures.FORM}"
 )
-"""Identifiers with digits, such as `5G` and `IL 62701`, or as `UserName`, words as `[name]`, and
-units, which a model usually repeats."""
+"""Identifiers with digits, such as `5G` and `IL 62701`, or as `UserName`, words as `[name]`,
+letters as in `point (b)`, and units, which a model usually repeats."""
 _KNOWN = re.compile(
     rf"(?P<sign>(?=[^\w\s])(?:{_MARKS})|{_SMILEYS})|"
     + "|".join(_FORMS)

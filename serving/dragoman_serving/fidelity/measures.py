@@ -50,6 +50,7 @@ _WRITTEN = {
 }
 """A unit in a translation, in whichever case, or its name."""
 _CASELESS = {unit: re.compile(rf"(?i:(?<=\d)\s?{unit}(?!\w))") for unit in _NAMES}
+_LETTER = re.compile(r"(?<![^\W\d_])[A-Z]\)")
 
 
 def has_unit(written: str, unit: str) -> bool:
@@ -60,6 +61,8 @@ def has_unit(written: str, unit: str) -> bool:
 def recased(source: str, target: str, *_languages: str) -> Iterator[tuple[int, int, str]]:
     """Yields what to change in a translation so that units are written as in its source: `12 Kg`.
 
+    So are letters of references: `point B)`.
+
     Args:
         source: a text.
         target: its translation.
@@ -69,3 +72,6 @@ def recased(source: str, target: str, *_languages: str) -> Iterator[tuple[int, i
         for match in _CASELESS[unit].finditer(target):
             if (written := match[0].lstrip()) not in units:
                 yield match.end() - len(written), match.end(), unit
+    for match in _LETTER.finditer(target):
+        if match[0].lower() in source and match[0] not in source:
+            yield *match.span(), match[0].lower()

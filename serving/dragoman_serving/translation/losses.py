@@ -23,6 +23,8 @@ SIGNS, TERMS = "signs", "terms"
 """Names of losses in answers."""
 
 _DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*")
+_LETTER = re.compile(r"\(?[a-z]{1,5}\)")
+"""A letter or a small Roman number in a reference: `point (b)`."""
 _MOST_COMPARED = 128
 """Sentences whose numbers were compared last."""
 
@@ -84,7 +86,8 @@ def _surplus(reading: Reading, written: str) -> bool:
 def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
     """Returns the literals that a translation lacks of those that the model reads as they are.
 
-    It may write them in another case, and names without accents or the s of a genitive.
+    It may write them in another case, names without accents or the s of a genitive, and letters
+    in parentheses as `b)`.
     """
     usual = [literal for literal in sentence.literals if literal.is_usual]
     if not usual:
@@ -98,18 +101,25 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
                 lost.append(literal)
             continue
         text = plain(text)
-        text = text.removesuffix("s") if text.replace(" ", "").isalpha() else text
+        if _LETTER.fullmatch(text):
+            text = text.lstrip("(")
+        elif text.replace(" ", "").isalpha():
+            text = text.removesuffix("s")
         remaining[text] += 1
-        if len(re.findall(rf"{re.escape(text)}(?!\d)", plain_written)) < remaining[text]:
+        if (
+            len(re.findall(rf"(?<![^\W\d_]){re.escape(text)}(?!\d)", plain_written))
+            < remaining[text]
+        ):
             lost.append(literal)
     return lost
 
 
 def _may_vary(literal: Literal, line: str) -> bool:
-    """Whether a literal is a name or a unit, which a language may write in another way."""
+    """Whether a literal is a name, a unit or a letter, which languages may write in other ways."""
     text = line[literal.begin : literal.end]
-    is_words = text in UNITS or (text.istitle() and text.replace(" ", "").isalpha())
-    return literal.is_usual and (is_words or not text.isascii())
+    varies = text in UNITS or _LETTER.fullmatch(text) is not None
+    varies = varies or (text.istitle() and text.replace(" ", "").isalpha()) or not text.isascii()
+    return literal.is_usual and varies
 
 
 def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:

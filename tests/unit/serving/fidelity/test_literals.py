@@ -56,6 +56,10 @@ def known(text: str) -> list[str]:
         ("run `ls -l` :-) now <3", ["`ls -l`", ":-)", "<3"]),
         ("A-2024-00017, COVID-19, B12 and 3D", ["A-2024-00017", "COVID-19", "B12", "3D"]),
         ("a 5G network, 12AM, 10 Main St, IL 62701, AB 123", ["5G", "IL 62701"]),
+        (
+            "226(4)(a), point b), c) et d), (iv), cat(s), (a) x)",
+            ["(a)", "b)", "c)", "d)", "(iv)", "(a)"],
+        ),
         ("[name] saw [him] and [the_cat], [a](b), [two words]", ["[name]", "[the_cat]"]),
         ('10" x 8", 2.5"x3", he said "10" x', ['10" x 8"', '2.5"x3"']),
         ("''a'' && b || c == d, ==E== an ![f](g)", ["''", "''", "&&", "||", *["=="] * 3, "!["]),
@@ -91,7 +95,7 @@ def known(text: str) -> list[str]:
             "dd.MM.yyyy HH:mm, YYYY-MM-DD. TT.MM.JJJJ, d.h. m/s",
             ["dd.MM.yyyy HH:mm", "YYYY-MM-DD", "TT.MM.JJJJ"],
         ),
-        ("b) one c) two, (a) or x)", ["b)", "c)"]),
+        ("b) one c) two, (a) or x)", ["b)", "c)", "(a)"]),
         ("from !user, no! yes !important", ["!user", "!important"]),
         ("at EXAMPLE.ORG or A.B.COM/x; STOP.IT", ["EXAMPLE.ORG", "A.B.COM"]),
         (

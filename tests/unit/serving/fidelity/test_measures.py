@@ -48,6 +48,7 @@ def test_a_translation_has_a_unit_or_its_name(unit: str, written: str, has: bool
         ("5 MB and 3 mm", "5mb und 3 MM", [(1, 3, "MB"), (10, 12, "mm")]),
         ("5 kW and 3 KW", "5 kW und 3 KW", [(11, 13, "kW")]),
         ("12 km", "12 Kms, Km", []),
+        ("points (a), b) and C)", "(A), B) und C), DB)", [(1, 3, "a)"), (5, 7, "b)")]),
     ],
 )
 def test_units_are_written_as_in_the_source(

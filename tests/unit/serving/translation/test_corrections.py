@@ -295,6 +295,13 @@ def test_an_identifier_with_further_digits_is_lost(shipped: Translator) -> None:
     assert "CVE-2001-6988 " in translated(shipped, "Order CVE-2001-6988 is ready.").text
 
 
+def test_letters_of_references_stay(shipped: Translator) -> None:
+    text = "The paragraphs 5(a), (b) and 7(c)(ii) and point (f) of the law are now different."
+    for target in ("de", "fr"):
+        written = translated(shipped, text, target_language=target).text
+        assert all(f"{letter})" in written for letter in ("a", "b", "c", "ii", "f")), written
+
+
 def test_words_in_brackets_stay(shipped: Translator) -> None:
     assert "[last]" in translated(shipped, "Please wait [last] seconds...").text
 
