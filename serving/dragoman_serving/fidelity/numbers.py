@@ -480,7 +480,8 @@ def _values(
     point, group = marks
     is_decimal = grouped and grouped[1] == point and len(parts) == 2 and parts[1] != "000"
     is_whole = grouped and (grouped[1] == group or parts[1] == "000")
-    if separators & {*":/"} or (is_one_kind and (len(parts) > 2 or is_short)):
+    is_date = len(parts) > 2 and not grouped
+    if separators & {*":/"} or (is_one_kind and (is_date or is_short)):
         values.add(digits)
     if is_one_kind and separators <= {*".,"} and _are_groups(parts) and not is_decimal:
         values.add(int("".join(parts)))

@@ -145,10 +145,15 @@ def _compared(source: str, written: str, languages: tuple[str, str]) -> WrongNum
 
 
 def is_repetition(number: Number, additional: Number) -> bool:
-    """Whether an additional number repeats another one, perhaps without its power of ten."""
+    """Whether an additional number repeats another one, or its beginning: `2364 2,364,255`.
+
+    It may lack its power of ten.
+    """
     digits, others = (_DIGITS.search(compared.text) for compared in (number, additional))
     is_same = digits is not None and others is not None and digits[0] == others[0]
-    return is_same or not number.values.isdisjoint(additional.values)
+    part = additional.text
+    begins = len(part) > 2 and "".join(filter(str.isdigit, number.text)).startswith(part)
+    return is_same or begins or not number.values.isdisjoint(additional.values)
 
 
 def missing_terms(sentence: SourceSentence, written: str) -> list[Term]:

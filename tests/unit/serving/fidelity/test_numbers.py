@@ -210,6 +210,8 @@ def test_lost_signs_of_currencies_are_written(
         (("fr", "en"), "46,000", "46,000", True),
         (("fr", "en"), "46,125", "46125", True),
         (("xx", "yy"), "46,125", "46.125", True),
+        (("de", "en"), "2.307.609", "2:307.609", False),
+        (("de", "en"), "3.10.1990", "3:10:1990", True),
     ],
 )
 def test_a_separator_means_what_it_does_in_its_language(

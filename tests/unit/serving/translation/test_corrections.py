@@ -356,6 +356,13 @@ def test_no_number_is_added(shipped: Translator) -> None:
     assert "21" not in translated(shipped, text).text
 
 
+def test_the_beginning_of_a_large_number_is_not_repeated(shipped: Translator) -> None:
+    text = "En 2006, il y avait 1 198 930 personnes dans la ville, aujourd'hui il y en a 2 364 255."
+    languages = {"source_language": "fr", "target_language": "en"}
+    written = translated(shipped, text, **languages).text
+    assert re.findall(r"\d[\d,]*\d", written) == ["2006", "1,198,930", "2,364,255"]
+
+
 def test_a_stand_in_that_is_repeated_is_a_literal_each_time(shipped: Translator) -> None:
     reading = Reading.of("See {a}", [Literal(4, 7)], shipped._texts.stand_ins)
     (stand_in,) = reading.stand_ins
