@@ -64,10 +64,11 @@ _GERMAN = {
 }
 _ABBREVIATIONS = {"de": _GERMAN, "en": {"vol.", "fig.", "pp."}, "fr": _FRENCH}
 """Abbreviations after which the splitter wrongly ends a sentence."""
-_BEFORE_NUMBER = {
+_NOT_BEFORE_CAPITAL = {
     "en": {
         *("approx.", "ch.", "chap.", "para.", "sect.", "secs.", "vols.", "figs.", "eq.", "app."),
         *("max.", "tel.", "apt.", "tab.", "refs.", "ed."),
+        *("mon.", "tue.", "tues.", "wed.", "thu.", "thurs.", "fri."),
     },
     "fr": {
         *(
@@ -86,7 +87,7 @@ _BEFORE_NUMBER = {
         *("oct.", "nov.", "déc."),
     },
 }
-"""The same before a number."""
+"""The same, except before a capital."""
 _ORDINAL = re.compile(
     r"(?<!\w)(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim|ein|eine[mnrs]?)"
     r"\s+(?:\d{1,3}\.\s+(?:und|oder|bis)\s+)?\d{1,3}\.$",
@@ -409,5 +410,5 @@ def _belong_together(before: str, after: str, language: str) -> bool:
         return False
     abbreviation = word[0].lower()
     return abbreviation in _ABBREVIATIONS.get(language, ()) or (
-        begins[0].isdigit() and abbreviation in _BEFORE_NUMBER.get(language, ())
+        not begins[0].isupper() and abbreviation in _NOT_BEFORE_CAPITAL.get(language, ())
     )

@@ -316,7 +316,7 @@ class Corrections:
         written = self._tokenizer.target.decode(hypothesis.ids)
         wrong = wrong_numbers(sentence, written)
         if not wrong.total:
-            return self._localized(sentence, hypothesis)
+            return self._with_phrases(sentence, hypothesis)
         most = len(wrong.missing) + len(wrong.additional) - 1
 
         def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
@@ -324,17 +324,38 @@ class Corrections:
                 self._number_edits(sentence, written).all(aligned), self._end_of_prefix(sentence)
             )
             better = self._with_fewer_wrong(sentence, hypothesis, edited(written, edits), most)
-            return self._localized(sentence, better or hypothesis)
+            return self._with_phrases(sentence, better or hypothesis)
 
         if not wrong.missing:
             return edit(Aligned(written, (), np.zeros((0, 0), np.float32), ()))
         return self._aligned(sentence, hypothesis, wrong.missing, edit)
 
+    def _with_phrases(
+        self, sentence: SourceSentence, hypothesis: Hypothesis
+    ) -> Hypothesis | Future[Hypothesis]:
+        """Writes the phrases that a translation lacks.
+
+        Without alignment heads, nothing says whether other words are written for them.
+        """
+        target = self._tokenizer.target
+        missing = missing_phrases(sentence, target.decode(hypothesis.ids))
+        if not missing or not self._aligns:
+            return self._localized(sentence, hypothesis)
+        begin = self._end_of_prefix(sentence)
+
+        def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
+            edits = edits_of_phrases(aligned, sentence.reading, sentence.phrases, missing, begin)
+            written = edited(aligned.text, without_overlaps(edits, begin))
+            better = self._with_text(hypothesis, written)
+            return self._localized(sentence, better)
+
+        return self._aligned(sentence, hypothesis, sentence.phrases, edit)
+
     def _localized(
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         """Writes large numbers, amounts, times and ordinals as the language does."""
-        if sentence.has_numbers:
+        if sentence.has_numbers or sentence.phrases:
             written, reading = self._tokenizer.target.decode(hypothesis.ids), sentence.reading
             compared = (
                 reading.masked(reading.text),
@@ -358,28 +379,7 @@ class Corrections:
             )
             if changes:
                 hypothesis = self._with_text(hypothesis, edited(written, changes))
-        return self._with_phrases(sentence, hypothesis)
-
-    def _with_phrases(
-        self, sentence: SourceSentence, hypothesis: Hypothesis
-    ) -> Hypothesis | Future[Hypothesis]:
-        """Writes the phrases that a translation lacks.
-
-        Without alignment heads, nothing says whether other words are written for them.
-        """
-        target = self._tokenizer.target
-        missing = missing_phrases(sentence, target.decode(hypothesis.ids))
-        if not missing or not self._aligns:
-            return self._with_terms(sentence, hypothesis)
-        begin = self._end_of_prefix(sentence)
-
-        def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
-            edits = edits_of_phrases(aligned, sentence.reading, sentence.phrases, missing, begin)
-            written = edited(aligned.text, without_overlaps(edits, begin))
-            better = self._with_text(hypothesis, written)
-            return self._with_terms(sentence, better)
-
-        return self._aligned(sentence, hypothesis, sentence.phrases, edit)
+        return self._with_terms(sentence, hypothesis)
 
     def _with_terms(
         self, sentence: SourceSentence, hypothesis: Hypothesis

@@ -256,6 +256,8 @@ def test_units_stay(shipped: Translator, text: str, unit: str, target: str) -> N
         ("Moins de 664 personnes sont venues.", "fr-en", ["Less than 664"]),
         ("On Friday we go home; on Sunday we stay.", "en-fr", ["endredi", "dimanche"]),
         ("It is closed from Thursday to Tuesday in March.", "en-de", ["Donn", "Dienst", "März"]),
+        ("Not valid after 31 Dec 2025.", "en-de", ["31. Dezember 2025"]),
+        ("It is open from Mon. to Fri.", "en-de", ["Montag ", "Freitag"]),
         ("Look at No. 310 in the list.", "en-de", ["Nr. 310"]),
         ("No. 1 in the U.S.; no. 2 in the U.K.", "en-de", ["Nr. 1", "Nr. 2"]),
         ("Siehe Abb. 11 auf S. 280.", "de-en", ["Fig. 11", "p. 280."]),

@@ -115,7 +115,12 @@ def test_the_marks_of_lists_stay(text: str, kept: list[str]) -> None:
         ("de", ["3. Oktober 1990.", "z. B. heute.", "Die 3. und 14. Seite.", "Der ehem. Chef."]),
         (
             "en",
-            ["It costs approx. 5 euros.", "See vol. 3, ch. 4, and para. 5.", "Use max. 3 of it."],
+            [
+                "It costs approx. 5 euros.",
+                "See vol. 3, ch. 4, and para. 5.",
+                "Use max. 3 of it.",
+                "from Mon. to Fri.",
+            ],
         ),
         ("fr", ["Voir nos. 3 et réf. 4 en oct. 2024.", "Le gén. Dupont est là."]),
     ],
