@@ -146,7 +146,9 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
         elif part == "numbers":
             for name in SETS:
                 shown = name.partition("/")[2].partition(".")[0]
-                yield bench.numbers(shown, read_set(corpora, name, src, tgt), src, tgt)
+                pairs = read_set(corpora, name, src, tgt)
+                yield bench.numbers(shown, pairs, src, tgt)
+                yield bench.days(shown, pairs, src, tgt)
         elif part == "glossary":
             of_words = terms.invented(corpora, src, tgt, bench.limit or 500)
             yield bench.glossary("invented words", *of_words, src, tgt)

@@ -19,10 +19,11 @@ from dragoman.kernel.errors import DragomanError
 from lab.fidelity import placeholders, signs, terms
 from lab.fidelity.cases import Case
 from lab.fidelity.numbers import differing
-from lab.fidelity.variations import Variation, variations
+from lab.fidelity.variations import Variation, days, lost_days, variations
 from lab.report import percent
 
 Pairs = Sequence[tuple[str, ...]]
+_AMBIGUOUS = re.compile(r"\b(?:March|May|[Mm]ars|[Mm]ai)\b")
 Translate = Callable[[Sequence[str], Mapping[str, Any]], list[Any]]
 
 
@@ -84,6 +85,19 @@ class Bench:
             row.add(not other, "\n  ".join([f"-{missing} +{extra}", source, text, *reference]))
             right += bool(reference) and not differing(source, src, reference[0], tgt)
         row.beside = f"references {percent(right / len(pairs))}" if pairs and pairs[0][1:] else ""
+        return row
+
+    def days(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
+        """Days and months, of which March and May are also other words; beside: references."""
+        pairs = [pair for pair in pairs if [*days(pair[0], src, tgt)]]
+        pairs = self.some([pair for pair in pairs if not _AMBIGUOUS.search(pair[0])])
+        row, right = Row(f"days and months: {name}", f"{src}-{tgt}", 0, 0), 0
+        translated = self.translated([source for source, *_ in pairs], src, tgt)
+        for (source, *reference), text in zip(pairs, translated, strict=True):
+            lost = [*lost_days(source, text, src, tgt)]
+            row.add(not lost, "\n  ".join([str(lost), source, text, *reference]))
+            right += not [*lost_days(source, reference[0], src, tgt)]
+        row.beside = f"references {percent(right / len(pairs))}" if pairs else ""
         return row
 
     def signs(self, src: str, tgt: str) -> Iterator[Row]:

@@ -126,16 +126,24 @@ class Variation:
             yield f"untranslated {kept}"
 
     def _of_phrases(self, translation: str) -> Iterator[str]:
-        words = [
-            *(
-                (rf"\b{word}s?\b", rf"\b{other}")
-                for word, other in zip(*map(_days_and_months, (self.src, self.tgt)), strict=True)
-            ),
-            *zip(_LIMITS[self.src], _LIMITS[self.tgt], strict=True),
-        ]
-        for pattern, other in words:
+        yield from lost_days(self.text, translation, self.src, self.tgt)
+        for pattern, other in zip(_LIMITS[self.src], _LIMITS[self.tgt], strict=True):
             if re.search(pattern, self.text, re.I) and not re.search(other, translation, re.I):
                 yield f"{pattern!r} lost"
+
+
+def days(text: str, src: str, tgt: str) -> Iterator[tuple[str, str]]:
+    """Days and months of a text, each with its translation."""
+    for word, other in zip(*map(_days_and_months, (src, tgt)), strict=True):
+        if re.search(rf"\b(?:{word}|{word.capitalize()})\b", text):
+            yield word, other
+
+
+def lost_days(text: str, translation: str, src: str, tgt: str) -> Iterator[str]:
+    """Days and months of a text that its translation lacks."""
+    for word, other in days(text, src, tgt):
+        if not re.search(rf"\b{other}", translation, re.I):
+            yield f"{word} lost"
 
 
 def _glued(item: str, text: str) -> int:

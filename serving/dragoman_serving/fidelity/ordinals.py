@@ -17,6 +17,7 @@ _ORDINALS = {
     "fr": re.compile(rf"{_NUMBER}(?P<ending>(?:er|re|ère|nde?|e|i?[eè]me)s?)(?!\w)-?"),
 }
 _ROMAN = re.compile(r"(?<![^\s(])[IVX]{1,6}(?P<ending>\.)(?=\s[a-zß-ÿ])")
+_DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _MARKS = re.compile(r"\D")
 _MONTHS = {language: "|".join(months(language)) for language in _ORDINALS}
 _BEFORE_MONTH = {
@@ -24,6 +25,12 @@ _BEFORE_MONTH = {
 }
 _GERMAN_DAY = re.compile(rf"(?<![\d.,:/-])(?:[12]\d|3[01]|[1-9])(?= (?:{_MONTHS['de']})(?!\w))")
 _TWICE = re.compile(rf"\b(?P<month>{_MONTHS['en']}) \d{{1,2}}(?P<again>,? (?P=month))(?= \d{{4}})")
+_TWO_DAYS = {
+    language: re.compile(
+        rf"(?<![\w.,:/-])(?P<day>\d{{1,2}})\.? (?P<month>{names}) (?=\d{{1,2}}\.? (?P=month)(?!\w))"
+    )
+    for language, names in _MONTHS.items()
+}
 _ENGLISH = {1: "st", 2: "nd", 3: "rd"}
 _TEENS = range(11, 14)
 
@@ -49,6 +56,10 @@ def ordinals(
             gap = " " * target[match.end() : match.end() + 1].isalpha()
             ending = _ending(match["number"], target_language, is_day)
             yield match.start("ending"), match.end(), ending + gap
+    days = set(_DAY.findall(source))
+    for match in _TWO_DAYS[target_language].finditer(target):
+        if match["day"] not in days:
+            yield *match.span(), ""
     if source_language == "de":
         yield from ((*match.span("ending"), "") for match in _ROMAN.finditer(target))
     if target_language == "de":

@@ -16,7 +16,7 @@ _LANGUAGES = ("en", "de", "fr")
 _WORD = re.compile(r"[^\W\d_]+")
 _BESIDE = re.compile(r"\{([^{}]+)\}")
 _NO_NAME_BEFORE = r"(?<!Black )(?<!Cyber )(?<!Super )(?<!Bloody )"
-_NO_NAME_BEHIND = r"(?!\s[A-Z][a-z])"
+_NO_NAME_BEHIND = r"(?!\s(?!(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b)[A-Z][a-z])"
 """Around English days and months that are part of no name: `Black Friday`, `Sunday Times`."""
 _POINT = re.compile(r"\.(?= [\da-zß-ÿ])")
 _SHORT = 4

@@ -23,6 +23,8 @@ from dragoman_serving.fidelity.ordinals import ordinals
         (("fr", "de"), "la 2ème porte", "die 2ème Tür", "die 2. Tür"),
         (("de", "en"), "im 22. Jahrhundert", "in the 22th century", "in the 22nd century"),
         (("fr", "en"), "5 mai 2024", "on May 5 May 2024", "on May 5, 2024"),
+        (("en", "fr"), "January 26", "le 2 janvier 26 janvier", "le 26 janvier"),
+        (("en", "fr"), "January 2 and 6", "le 2 janvier 6 janvier", "le 2 janvier 6 janvier"),
         (("en", "de"), "the 2nd", "die 3rd", "die 3rd"),
         (("en", "it"), "the 2nd", "la 2nd", "la 2nd"),
     ],

@@ -12,6 +12,7 @@ from dragoman_serving.fidelity.phrases import months, phrases_of, points
         (("en", "de"), "It may rain in March; Mr. May saw the march.", {"March": "März"}),
         (("en", "fr"), "the 3rd May 2024, Dec. 5", {"May": "mai", "Dec.": "décembre"}),
         (("en", "de"), "Fri 31 Dec, not Sat", {"Fri": "Freitag", "Dec": "Dezember"}),
+        (("en", "de"), "Friday October 31", {"Friday": "Freitag", "October": "Oktober"}),
         (("en", "de"), "Black Friday in the Sunday Times", {}),
         (("en", "de"), "No fewer than 5, less than 6", {"less than": "weniger als"}),
         (("en", "fr"), "At most 5 of no. 7, no. Not that.", {"At most": "au plus", "no.": "n°"}),
