@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import hypothesis
 import pytest
 
@@ -19,6 +21,17 @@ MOST_CHARACTERS = 60
 def anyio_backend() -> str:
     """The event loop of tests that are coroutines."""
     return "asyncio"
+
+
+def pytest_collection() -> None:
+    """Import without the garbage collector: what is imported stays, and takes a quarter less."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From now on collect garbage, but not among the objects of the collected tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(
