@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 
@@ -53,9 +54,10 @@ def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tens
             if tuple(beginning) == ids[len(ids) - n + 1 :]:
                 scores[token] = -math.inf
     if options.suppressed:
-        text = "".join(options.pieces[i] for i in ids)
-        for token, piece in enumerate(options.pieces):
-            if piece and any(_ends_in(text + piece, word) for word in options.suppressed):
+        pieces = _with_spaces(options.pieces)
+        text = "".join(pieces[i] for i in ids)
+        for token, piece in enumerate(pieces):
+            if piece and _ends_in_any(text + piece, options.suppressed):
                 scores[token] = -math.inf
     if len(ids) == len(options.prefix):
         scores[list(options.not_first)] = -math.inf
@@ -64,7 +66,15 @@ def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tens
     return scores
 
 
-def _ends_in(pieces: str, word: str) -> bool:
-    """Whether a text ends in these words, starting at a word boundary."""
-    text = pieces.replace("▁", " ")
-    return text.endswith(word) and not text[: len(text) - len(word)][-1:].isalnum()
+@functools.lru_cache(maxsize=1)
+def _with_spaces(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    """The tokens' texts."""
+    return tuple(piece.replace("▁", " ") for piece in pieces)
+
+
+def _ends_in_any(text: str, phrases: tuple[str, ...]) -> bool:
+    """Whether a text ends in one of these words or phrases, starting at a word boundary."""
+    return text.endswith(phrases) and any(
+        text.endswith(phrase) and not text[: len(text) - len(phrase)][-1:].isalnum()
+        for phrase in phrases
+    )
