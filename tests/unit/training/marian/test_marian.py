@@ -40,6 +40,8 @@ MOST_TOKENS = 20
 FEW_TOKENS = 6
 TEXTS = 16
 WIDTH = 4
+BEAM_MODELS = "GELU, own embeddings, BPE", "several targets"
+"""Models that are compared with beam search too; those of all are thorough tests."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,21 @@ def log_probs(imported: Imported, said: list[tuple[int, ...]], most: int) -> tor
     return torch.stack([row[range(len(ids)), list(ids)].sum() for row, ids in rows])
 
 
-@pytest.mark.parametrize("width", [1, WIDTH])
+each_model_and_width = pytest.mark.parametrize(
+    ("imported", "width"),
+    [
+        *((name, 1) for name in MODELS),
+        # With beams, the oracle takes most of the time.
+        *(
+            pytest.param(name, WIDTH, marks=[] if name in BEAM_MODELS else [pytest.mark.thorough])
+            for name in MODELS
+        ),
+    ],
+    indirect=["imported"],
+)
+
+
+@each_model_and_width
 def test_tokens_equal_those_of_generate(imported: Imported, width: int) -> None:
     # Where the definitions of length penalty and of the end agree.
     options = {"length_penalty": 0.0, "early_stopping": True} if width > 1 else {}
@@ -255,7 +271,7 @@ def test_tokens_equal_those_of_generate(imported: Imported, width: int) -> None:
         assert [tokens[i] for tokens in translations] == [right[i]] * len(translations)
 
 
-@pytest.mark.parametrize("width", [1, WIDTH])
+@each_model_and_width
 def test_eight_bits_agree_if_the_model_is_certain(imported: Imported, width: int) -> None:
     manifest = Manifest.load(imported.bundle)
     right = oracle(imported, width, FEW_TOKENS)
