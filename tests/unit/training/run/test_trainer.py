@@ -49,16 +49,16 @@ from tests.unit.training.run.small_runs import (
 )
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
+@pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.thorough), 0.2])
 def test_a_run_resumes_in_a_later_epoch(text: Path, tmp_path: Path, dropout: float) -> None:
     few = (
-        "data.train=[{prefix='train',max_pairs=30,weight=0.7}]",
+        "data.train=[{prefix='train',max_pairs=10,weight=0.7}]",
         f"data.subword_dropout={dropout}",
     )
-    Trainer(settings(45, *few), text, tmp_path / "whole").train()
-    Trainer(settings(25, *few), text, tmp_path / "cut").train()
-    resumed = Trainer(settings(45, *few), text, tmp_path / "cut", resume=True).train()
-    progress = progress_of(tmp_path / "cut", 25)
+    Trainer(settings(15, *few), text, tmp_path / "whole").train()
+    Trainer(settings(10, *few), text, tmp_path / "cut").train()
+    resumed = Trainer(settings(15, *few), text, tmp_path / "cut", resume=True).train()
+    progress = progress_of(tmp_path / "cut", 10)
     assert progress["epoch"] > 1
     assert progress["batches_of_epoch"] > 0
     assert_same_weights(resumed, tmp_path / "whole" / "final")
@@ -654,14 +654,14 @@ def test_fp16_trains_and_resumes_to_the_same_weights(
 ) -> None:
     words = ("training.precision=fp16",)
     caplog.set_level("INFO")
-    Trainer(settings(20, *words), text, tmp_path / "whole").train()
+    Trainer(settings(10, *words), text, tmp_path / "whole").train()
     by_step = losses(tmp_path / "whole")
-    assert by_step[20] < by_step[5]
-    Trainer(settings(15, *words), text, tmp_path / "cut").train()
-    Trainer(settings(20, *words), text, tmp_path / "cut", resume=True).train()
+    assert by_step[10] < by_step[5]
+    Trainer(settings(5, *words), text, tmp_path / "cut").train()
+    Trainer(settings(10, *words), text, tmp_path / "cut", resume=True).train()
     assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
-    Trainer(settings(20, "training.precision=bf16"), text, tmp_path / "bf16").train()
-    assert by_step[20] == pytest.approx(losses(tmp_path / "bf16")[20], abs=0.1)
+    Trainer(settings(10, "training.precision=bf16"), text, tmp_path / "bf16").train()
+    assert by_step[10] == pytest.approx(losses(tmp_path / "bf16")[10], abs=0.1)
 
 
 def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
