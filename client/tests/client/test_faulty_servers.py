@@ -308,7 +308,9 @@ def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: boo
         ask(url, asynchronously, streamed, retries=0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))]
+)
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 async def test_texts_are_translated_by_a_server_that_often_fails(

@@ -34,8 +34,15 @@ HAS = {
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernels are for x86-64")
-@pytest.mark.parametrize("compiler", ["gcc", "none"])
-@pytest.mark.parametrize("instruction_set", TILES)
+@pytest.mark.parametrize(
+    ("instruction_set", "compiler"),
+    [
+        *((instruction_set, "gcc") for instruction_set in TILES),
+        ("avx512vnni", "none"),
+        pytest.param("avxvnni", "none", marks=pytest.mark.thorough),
+        pytest.param("avx2", "none", marks=pytest.mark.thorough),
+    ],
+)
 def test_loops_over_a_tiles_rows_are_unrolled(
     instruction_set: str, compiler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -41,13 +41,24 @@ NETWORKS = "int8, native", "int8"
 
 MakeCheckpoint = Callable[[str], Path]
 
+each_norm_and_storage = pytest.mark.parametrize(
+    ("norm", "storage"),
+    [
+        # Each of both; the position of the norm and the stored type do not depend on each other.
+        *(("post", "fp32"), ("pre", "fp16"), ("post", "int8")),
+        *(
+            pytest.param(norm, storage, marks=pytest.mark.thorough)
+            for norm, storage in (("pre", "fp32"), ("post", "fp16"), ("pre", "int8"))
+        ),
+    ],
+)
+
 
 def failures(bundle: Path) -> list[Outcome]:
     return [outcome for outcome in verify(bundle, TEXTS) if outcome.failed]
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("storage", ["fp32", "fp16", "int8"])
+@each_norm_and_storage
 def test_bundles_generate_the_same_tokens_as_pytorch(
     random_checkpoint: MakeCheckpoint, norm: str, storage: str, tmp_path: Path
 ) -> None:
@@ -93,8 +104,7 @@ def test_features_of_imported_models_are_exported_too(elaborate_bundle: Path) ->
     assert failures(elaborate_bundle) == []
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("storage", ["fp32", "fp16", "int8"])
+@each_norm_and_storage
 def test_an_ssru_decoder_generates_the_same_tokens_as_pytorch(
     norm: str, storage: str, tokenizer_path: Path, tmp_path: Path
 ) -> None:

@@ -306,16 +306,28 @@ def test_languages_may_be_given(original: Path, tmp_path: Path) -> None:
     assert Manifest.load(made).languages == ("en", "nds")
 
 
+WRONG_GRAPHS: list[tuple[str, bool, set[str]]] = [
+    ("encoder_int8", True, {"int8"}),
+    ("decoder_int8", True, {"int8"}),
+    ("decoder_int8", False, set()),
+    ("score", False, {"fp32"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("graph", "exact", "precisions"),
+    ("reference", "graph", "exact", "precisions"),
     [
-        ("encoder_int8", True, {"int8"}),
-        ("decoder_int8", True, {"int8"}),
-        ("decoder_int8", False, set()),
-        ("score", False, {"fp32"}),
+        # Each graph once, with either reference.
+        (PYTORCH, *WRONG_GRAPHS[0]),
+        (GRAPHS, *WRONG_GRAPHS[1]),
+        (GRAPHS, *WRONG_GRAPHS[2]),
+        (PYTORCH, *WRONG_GRAPHS[3]),
+        pytest.param(GRAPHS, *WRONG_GRAPHS[0], marks=pytest.mark.thorough),
+        pytest.param(PYTORCH, *WRONG_GRAPHS[1], marks=pytest.mark.thorough),
+        pytest.param(PYTORCH, *WRONG_GRAPHS[2], marks=pytest.mark.thorough),
+        pytest.param(GRAPHS, *WRONG_GRAPHS[3], marks=pytest.mark.thorough),
     ],
 )
-@pytest.mark.parametrize("reference", [PYTORCH, GRAPHS])
 def test_a_wrong_graph_fails_the_check_of_its_precision(
     graph: str,
     exact: bool,

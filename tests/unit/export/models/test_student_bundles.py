@@ -59,7 +59,18 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Made(request.param, folder)
 
 
-@pytest.mark.parametrize("stored", ["float32", "int8"])
+@pytest.mark.parametrize(
+    ("made", "stored"),
+    [
+        *((kind, "int8") for kind in KINDS),
+        *(
+            # The weights are equal; only how they are read differs.
+            pytest.param(kind, "float32", marks=[pytest.mark.thorough] if index else [])
+            for index, kind in enumerate(KINDS)
+        ),
+    ],
+    indirect=["made"],
+)
 def test_every_token_of_the_graphs_equals_marians(made: Made, stored: str) -> None:
     """With beam 4, those of PyTorch by the same search: Marian's own search differs."""
     bundle, manifest = made.folder / stored, made.manifest(stored)

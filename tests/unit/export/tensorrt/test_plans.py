@@ -103,8 +103,16 @@ def test_the_network_matches_the_manifest(
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-@pytest.mark.parametrize("graph", ["encoder", "decoder"])
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("precision", "graph"),
+    [
+        *(("fp32", "decoder"), ("fp16", "encoder"), ("fp16", "decoder"), ("bf16", "decoder")),
+        *(
+            pytest.param(precision, "encoder", marks=pytest.mark.thorough)
+            for precision in ("fp32", "bf16")
+        ),
+    ],
+)
 def test_a_plan_is_built(
     library: TensorRT, precision: FloatPrecision, graph: str, capability: str
 ) -> None:
@@ -174,6 +182,7 @@ def test_a_plan_of_8_bit_products_is_built_and_is_smaller(
     assert len(plan) < 0.9 * plan_bytes(library, "fp16", graph, capability)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
 def test_a_plan_of_the_base_size_is_built(

@@ -57,23 +57,28 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
     return translator.translate(texts, options)
 
 
+def _thorough(options: dict[str, Any], oracle_options: Options) -> Any:
+    """Options that others of the usual run nearly include."""
+    return pytest.param(options, oracle_options, marks=pytest.mark.thorough)
+
+
 @pytest.mark.parametrize(
     ("options", "oracle_options"),
     [
-        ({"patience": 2.0}, Options(patience=2.0)),
+        _thorough({"patience": 2.0}, Options(patience=2.0)),
         ({"patience": 0.25}, Options(patience=0.25)),
-        ({"early_stopping": False}, Options(early_stopping=False)),
+        _thorough({"early_stopping": False}, Options(early_stopping=False)),
         (
             {"early_stopping": False, "length_penalty": 0.0, "num_return_sequences": 4},
             Options(early_stopping=False, alpha=0.0, hypotheses=4),
         ),
-        ({"min_tokens": 15}, Options(min_tokens=15)),
-        ({"repetition_penalty": 1.5}, Options(repetition_penalty=1.5)),
+        _thorough({"min_tokens": 15}, Options(min_tokens=15)),
+        _thorough({"repetition_penalty": 1.5}, Options(repetition_penalty=1.5)),
         (
             {"repetition_penalty": 1.5, "beam_width": 1},
             Options(repetition_penalty=1.5, beam_width=1),
         ),
-        ({"no_repeat_ngram_size": 1}, Options(no_repeat_ngram_size=1)),
+        _thorough({"no_repeat_ngram_size": 1}, Options(no_repeat_ngram_size=1)),
         (
             {"no_repeat_ngram_size": 2, "min_tokens": 20},
             Options(no_repeat_ngram_size=2, min_tokens=20),
@@ -81,7 +86,7 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
         ({"prefix": "Ich"}, Options()),
         ({"prefix": "Das ist", "beam_width": 1}, Options(beam_width=1)),
         ({"suppress": ["Tee", "ist", "in", "Ich", "er"]}, Options()),
-        ({"temperature": 1.0}, Options(sampling=True)),
+        _thorough({"temperature": 1.0}, Options(sampling=True)),
         ({"temperature": 1.5, "top_k": 10}, Options(sampling=True, temperature=1.5, top_k=10)),
         ({"top_p": 0.8}, Options(sampling=True, top_p=0.8)),
     ],

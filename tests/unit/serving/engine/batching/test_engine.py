@@ -304,6 +304,18 @@ def bundle_engine(
     running.close()
 
 
+@pytest.mark.parametrize(
+    "bundle_engine",
+    [
+        # One of each way to store caches: in tensors, in compiled code, on a device.
+        *("native", "device", "ssru fp32", "ssru native"),
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("fp32", "int8", "device fp16", "device padded", "ssru device")
+        ),
+    ],
+    indirect=True,
+)
 def test_caches_of_each_width_stay_within_their_limit(
     bundle_engine: Engine, request: pytest.FixtureRequest
 ) -> None:
@@ -478,8 +490,15 @@ test_no_result_depends_on_other_sentences_in_flight = with_arrivals(10)
 test_no_result_depends_on_others_in_many_examples = pytest.mark.thorough(with_arrivals(30))
 
 
-@pytest.mark.parametrize("kind", [PlannedRunner, PaddedRunner])
-@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize(
+    ("width", "kind"),
+    [
+        (1, PlannedRunner),
+        (4, PaddedRunner),
+        pytest.param(1, PaddedRunner, marks=pytest.mark.thorough),
+        pytest.param(4, PlannedRunner, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_device_gets_no_more_rows_than_may_be_in_flight(
     random_bundle: Path, model: Transformer, width: int, kind: type[PlannedRunner]
 ) -> None:
@@ -495,7 +514,7 @@ def test_a_device_gets_no_more_rows_than_may_be_in_flight(
             generator.randint(1, 40),
             SearchOptions(width, 0.6),
         )
-        for _ in range(120)
+        for _ in range(80)
     ]
     futures = [future for part in batch for future in engine.submit([part])]
     hypotheses = [future.result(WAIT_S) for future in futures]
