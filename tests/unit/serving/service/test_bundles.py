@@ -353,9 +353,10 @@ class Client(threading.Thread):
                 self.answered[direction] += 1
 
 
+@pytest.mark.thorough
 def test_the_process_never_exceeds_its_memory_limit(tmp_path: Path) -> None:
     shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
-    directions = ("en-de", "en-fr", "de-en", "fr-en", "de-fr", "fr-de")
+    directions = ("en-de", "en-fr", "de-en", "fr-de")  # twice as many as may be loaded
     folders = []
     for direction in directions:
         folders.append(tmp_path / direction)
