@@ -15,7 +15,7 @@ import pytest
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import outcome_error
-from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.engine.settings import EngineSettings, Tuning
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.translation.source_texts import MAX_TEXT_CHARACTERS
@@ -40,6 +40,15 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
     return [translation.text for translation in translations]
 
 
+@pytest.fixture
+def small(random_bundle: Path) -> Iterator[Translator]:
+    """A translator in which fewer sentences may wait, and requests are cut into small parts."""
+    tuning = Tuning(part_texts=64)
+    running = Translator(random_bundle, EngineSettings(max_waiting=4_000, tuning=tuning))
+    yield running
+    running.close()
+
+
 def wait_until_idle(translator: Translator) -> None:
     preparation = translator._preparation
     wait_for(lambda: not (translator.load.waiting or translator.load.rows or preparation._waiting))
@@ -54,41 +63,41 @@ def test_a_list_is_translated_like_its_texts(translator: Translator) -> None:
     assert len(set(together)) > 1
 
 
-def test_a_large_request_is_translated_in_parts_as_a_whole(translator: Translator) -> None:
-    texts = [TEXTS[index % len(TEXTS)] for index in range(3000)]
-    alone = {text: translate(translator, [text])[0] for text in TEXTS}
-    assert translate(translator, texts) == [alone[text] for text in texts]
+def test_a_large_request_is_translated_in_parts_as_a_whole(small: Translator) -> None:
+    texts = [TEXTS[index % len(TEXTS)] for index in range(500)]
+    alone = {text: translate(small, [text])[0] for text in TEXTS}
+    assert translate(small, texts) == [alone[text] for text in texts]
 
 
-def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator) -> None:
-    texts = [*TEXTS * 1000, "red " * 300, "pink"]
-    with pytest.raises(InvalidRequest, match="text 4000 has 300 tokens"):
-        translate(translator, texts, split_sentences=False)
-    wait_until_idle(translator)
-    assert translate(translator, TEXTS)
+def test_an_error_in_a_late_part_ends_the_request_at_once(small: Translator) -> None:
+    texts = [*TEXTS * 100, "red " * 300, "pink"]
+    with pytest.raises(InvalidRequest, match="text 400 has 300 tokens"):
+        translate(small, texts, split_sentences=False)
+    wait_until_idle(small)
+    assert translate(small, TEXTS)
 
 
-def test_a_failed_request_releases_its_space(translator: Translator) -> None:
+def test_a_failed_request_releases_its_space(small: Translator) -> None:
     for _ in range(3):  # the space is enough for two
-        with pytest.raises(InvalidRequest, match="text 14999 has 300 tokens"):
+        with pytest.raises(InvalidRequest, match="text 1499 has 300 tokens"):
             translate(
-                translator,
-                [*["red"] * 14_999, "red " * 300],
+                small,
+                [*["red"] * 1_499, "red " * 300],
                 **{"max_tokens": 1, "beam_width": 1, "split_sentences": False},
             )
-        wait_until_idle(translator)
+        wait_until_idle(small)
 
 
-def test_a_cancelled_large_request_releases_its_space(translator: Translator) -> None:
+def test_a_cancelled_large_request_releases_its_space(small: Translator) -> None:
     options = {"max_tokens": 1, "beam_width": 1}
-    for pause_s in (0.0, 0.001, 0.01, 0.05, 0.1):
-        futures = [translator.submit(["red"] * 9_000, options).future for _ in range(3)]
+    for pause_s in (0.0, 0.001, 0.01, 0.05):
+        futures = [small.submit(["red"] * 900, options).future for _ in range(3)]
         time.sleep(pause_s)
         for future in futures:
             future.cancel()
         wait_until_done(futures)
-    wait_until_idle(translator)
-    assert len(translator.translate(["red"] * 20_000, options)) == 20_000
+    wait_until_idle(small)
+    assert len(small.translate(["red"] * 2_000, options)) == 2_000
 
 
 def test_a_busy_engine_refuses_before_it_tokenizes(random_bundle: Path) -> None:
