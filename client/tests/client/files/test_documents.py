@@ -164,7 +164,14 @@ def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
     assert Document().write(" \n", Translation("", 0, "stop")) == " \n"
 
 
-@pytest.mark.parametrize("end", ["\n\n", "\n", " "], ids=["paragraphs", "lines", "one line"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("\n\n", id="paragraphs"),
+        pytest.param("\n", id="lines", marks=pytest.mark.thorough),
+        pytest.param(" ", id="one line"),
+    ],
+)
 def test_four_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> None:
     def peak_bytes(parts: int) -> int:
         source, target = tmp_path / "source", tmp_path / "target"

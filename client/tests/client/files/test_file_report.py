@@ -42,7 +42,7 @@ def report_of(source: Path, form: Any = None, **more: Any) -> FileReport:
     return done.report
 
 
-@pytest.mark.parametrize("repeats", [1, 400])
+@pytest.mark.parametrize("repeats", [1, 100])
 def test_a_report_counts_what_happened(tmp_path: Path, repeats: int) -> None:
     source = tmp_path / "source"
     texts = TEXTS * repeats

@@ -375,7 +375,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         assert number == lines - 1
         return peak
 
-    few, many = peak_bytes(5_000), peak_bytes(50_000)
+    few, many = peak_bytes(3_000), peak_bytes(30_000)
     assert many < 1.5 * few + 1_000_000
 
 
