@@ -30,7 +30,11 @@ def points(file: Path) -> tuple[Point, ...]:
     return Run.read(file).points
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize(
+    # `test_streams` measures both in the usual run.
+    "protocol",
+    ["grpc", pytest.param("http", marks=pytest.mark.thorough)],
+)
 def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -> None:
     file, page, texts = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "texts"
     texts.write_text("Good morning.\nI would like a cup of coffee.\n<script>alert(1)</script>\n")
@@ -91,7 +95,7 @@ def test_a_capacity_is_found(
 ) -> None:
     # A fifth of the first measurement is reached even if other processes have become busy since.
     monkeypatch.setattr("dragoman_load_test.capacity._FIRST", 0.2)
-    monkeypatch.setattr("dragoman_load_test.capacity._MOST_TRIALS", 4)
+    monkeypatch.setattr("dragoman_load_test.capacity._MOST_TRIALS", 2)
     file = tmp_path / "run.json"
     few = ("--max-tokens", "2", "--slo", "p50=5s")
     values = tmp_path / "values.yaml"

@@ -55,7 +55,7 @@ def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
     assert parts[-1].text == " ".join(apart)
 
 
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize("protocol", ["grpc", pytest.param("http", marks=pytest.mark.thorough)])
 def test_a_text_of_maximum_length_is_streamed(shipped: Served, protocol: str) -> None:
     """The total amount sent is bounded, although each update has the text from its start."""
     translator: Translator = getattr(shipped, protocol)

@@ -110,7 +110,7 @@ async def test_compressed_requests_get_the_same_answers(
         assert await translator.translate(texts) == expected
 
 
-@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("width", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_served_tokens_equal_the_oracles(shipped_fp32: Served, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
     manifest = Manifest.load(BUNDLE)

@@ -18,6 +18,14 @@ from dragoman_gateway.shared.gateway import Gateway
 from tests.conftest import REPOSITORY
 from tests.servers import WAIT_S, Served, wait_for
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"beam_width": 1, "return_bundle": True},
+    {"keep_placeholders": True},
+    {"source_language": "auto"},
+    {"max_sentence_tokens": 12, "beam_width": 1},
+    {"return_token_scores": True, "return_alignments": "hard"},
+]
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 """Real text with lists, tables, wrapped paragraphs and code."""
 
@@ -41,16 +49,18 @@ def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("gateway", "options"),
     [
-        {},
-        {"beam_width": 1, "return_bundle": True},
-        {"keep_placeholders": True},
-        {"source_language": "auto"},
-        {"max_sentence_tokens": 12, "beam_width": 1},
-        {"return_token_scores": True, "return_alignments": "hard"},
+        *(("engine_url", options) for options in OPTIONS),
+        # Options are the same on both ways.
+        ("grpc_url", OPTIONS[1]),
+        *(
+            pytest.param("grpc_url", options, marks=pytest.mark.thorough)
+            for options in (OPTIONS[0], *OPTIONS[2:])
+        ),
     ],
     ids=str,
+    indirect=["gateway"],
 )
 async def test_cached_translations_of_real_pages_equal_the_servers(
     gateway: Gateway, options: dict[str, Any]
