@@ -68,10 +68,15 @@ def ours(names: Iterator[str]) -> set[str]:
 
 
 @cache
+def trees() -> dict[str, ast.Module]:
+    """The syntax tree of each module."""
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in modules().items()}
+
+
+@cache
 def imports(at_import_time: bool = False) -> dict[str, set[str]]:
     """The modules that each module imports."""
-    trees = ((name, ast.parse(path.read_text("utf-8"))) for name, path in modules().items())
-    return {name: ours(imported(tree, at_import_time)) - {name} for name, tree in trees}
+    return {name: ours(imported(tree, at_import_time)) - {name} for name, tree in trees().items()}
 
 
 @cache

@@ -178,7 +178,7 @@ def check(path: str, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), endpoints())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     _BODIES, _MEDIA_TYPES, st.none() | _TOKENS, st.sampled_from(["", "?a", "?q=%ff&q=", "?type=x"])
 )
@@ -215,7 +215,7 @@ def test_arbitrary_input(
         ("/v2/models/translate/generate", "text_input"),
     ],
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_FIELDS)
 def test_a_request_with_some_invalid_fields(
     app: Application, path: str, sent: str, fields: dict[str, Any]

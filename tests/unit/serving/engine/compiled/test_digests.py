@@ -32,7 +32,7 @@ EMULATED = 100
 
 @pytest.mark.parametrize("name", library.usable_instruction_sets())
 @pytest.mark.parametrize(
-    ("numbers", "default"), [(FEW, 100), pytest.param(MANY, 2000, marks=pytest.mark.thorough)]
+    ("numbers", "default"), [(FEW, 60), pytest.param(MANY, 2000, marks=pytest.mark.thorough)]
 )
 def test_digests_equal_the_committed_ones(name: str, numbers: dict[str, int], default: int) -> None:
     words = ["--sentences", str(numbers.get(name, default))]
