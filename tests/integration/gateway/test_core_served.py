@@ -66,7 +66,7 @@ async def test_cached_translations_of_real_pages_equal_the_servers(
     gateway: Gateway, options: dict[str, Any]
 ) -> None:
     given = {"source_language": "en", "target_language": "de", **options}
-    texts = texts_of(PAGES[:5] if "beam_width" in options else PAGES[:3])
+    texts = texts_of(PAGES[:3] if "beam_width" in options else PAGES[:2])
 
     of = gateway.translations
     expected = await of.translate_admitted(ANONYMOUS, texts, given, store=False)

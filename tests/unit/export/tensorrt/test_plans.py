@@ -50,7 +50,12 @@ def base_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def products() -> Products:
     """The inputs of the shipped model's products."""
-    return calibrate(SHIPPED, Manifest.load(SHIPPED), SOURCES)
+    return calibrated(SHIPPED)
+
+
+@functools.cache
+def calibrated(bundle: Path) -> Products:
+    return calibrate(bundle, Manifest.load(bundle), SOURCES)
 
 
 @pytest.fixture(params=["shipped", "elaborate_bundle"])
@@ -139,7 +144,7 @@ def test_a_network_multiplies_8_bit_numbers(
 ) -> None:
     bundle = SHIPPED if which == "shipped" else request.getfixturevalue(which)
     trt, manifest = library.module, Manifest.load(bundle)
-    products = calibrate(bundle, manifest, SOURCES)
+    products = calibrated(bundle)
     plan = wanted_plan(bundle, graph, PlanSettings(precision, calibration=SOURCES))
     logger = trt.Logger(trt.Logger.ERROR)
     builder = trt.Builder(logger)

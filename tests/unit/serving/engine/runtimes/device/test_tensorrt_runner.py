@@ -188,7 +188,7 @@ def test_plans_are_run_and_repeated_work_is_recorded(
             generator.randint(1, 70),
             SearchOptions(generator.choice([1, 4]), 0.6),
         )
-        for _ in range(40)
+        for _ in range(24)
     ]
     hypotheses = [future.result(60) for future in engine.submit(batch)]
     engine.close()
