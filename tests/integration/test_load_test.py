@@ -95,7 +95,7 @@ def test_a_capacity_is_found(
 ) -> None:
     # A fifth of the first measurement is reached even if other processes have become busy since.
     monkeypatch.setattr("dragoman_load_test.capacity._FIRST", 0.2)
-    monkeypatch.setattr("dragoman_load_test.capacity._MOST_TRIALS", 2)
+    monkeypatch.setattr("dragoman_load_test.capacity._MOST_TRIALS", 4)
     file = tmp_path / "run.json"
     few = ("--max-tokens", "2", "--slo", "p50=5s")
     values = tmp_path / "values.yaml"
