@@ -144,10 +144,12 @@ _IDENTIFIERS = (
     r"(?: \d[A-Z]{2})?(?!\w)"
     r"|(?<![\w&#/.\\-])(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}"
     r"(?<!Innen)\d*(?!\w)"
-    r"|(?<![\w.,:/-])\d{1,4}(?!AM|PM)[A-Z]{1,3}(?!\w)|(?<!\w)[A-Z]{2} \d{5}(?!\w|[.,]\d)"
+    # Each begins with a character, so that `re` skips it quickly.
+    r"|\d(?<![\w.,:/-]\d)\d{0,3}(?!AM|PM)[A-Z]{1,3}(?!\w)"
+    r"|[A-Z](?<!\w[A-Z])[A-Z] \d{5}(?!\w|[.,]\d)"
     rf"|\[(?!(?:{_INSERTED})\])[a-z][\w-]{{0,32}}\](?!\()"
-    r"|(?<![^\W\d_])(?<!\])\((?:[a-z]|[ivx]{2,5})\)(?!\w)"
-    r"|(?:(?<=point )|(?<=points )|(?<=\d )|(?<=[a-z]\), )|(?<=[a-z]\) et ))[a-z]\)(?!\w)"
+    r"|\((?<![^\W\d_]\()(?<!\]\()(?:[a-z]|[ivx]{2,5})\)(?!\w)"
+    r"|[a-z]\)(?:(?<=point ..)|(?<=points ..)|(?<=\d ..)|(?<=\), ..)|(?<=\) et ..))(?!\w)"
     rf"|{measures.FORM}"
 )
 """Identifiers with digits, such as `5G` and `IL 62701`, or as `UserName`, words as `[name]`,
@@ -159,7 +161,7 @@ _KNOWN = re.compile(
 )
 _HINT = re.compile(
     r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}"
-    r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}|(?<!\S)[a-h]\)"
+    r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}|\b[a-z]\)|\([ivx]+\)"
 )
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
