@@ -70,6 +70,6 @@ def test_the_reverse_task_is_trained_and_served(
             aligned = client.translate(sources, return_alignments="hard")
             links = [set(str(translation.alignments).split()) for translation in aligned]
             expected = [reversed_links(len(source.split())) for source in sources]
-            found = sum(len(of & right) for of, right in zip(links, expected, strict=True))
+            correct = sum(len(of & right) for of, right in zip(links, expected, strict=True))
             # Which weights a run of this length reaches depends on the CPU.
-            assert found / sum(map(len, expected)) > 0.6
+            assert correct / sum(map(len, expected)) > 0.6
