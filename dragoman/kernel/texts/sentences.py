@@ -71,20 +71,8 @@ _NOT_BEFORE_CAPITAL = {
         *("mon.", "tue.", "tues.", "wed.", "thu.", "thurs.", "fri."),
     },
     "fr": {
-        *(
-            "nos.",
-            "réf.",
-            "tab.",
-            "max.",
-            "min.",
-            "ch.",
-            "janv.",
-            "févr.",
-            "avr.",
-            "juil.",
-            "sept.",
-        ),
-        *("oct.", "nov.", "déc."),
+        *("nos.", "réf.", "tab.", "max.", "min.", "ch.", "janv.", "févr.", "avr.", "juil."),
+        *("sept.", "oct.", "nov.", "déc."),
     },
 }
 """The same, except before a capital."""

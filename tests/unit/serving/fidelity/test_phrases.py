@@ -53,6 +53,15 @@ def test_a_translation_may_have_another_phrase_of_the_same_meaning(
     assert bool(phrase.accepted.search(translation)) == is_accepted
 
 
+@pytest.mark.parametrize(
+    ("text", "translation"),
+    [("less than 5", "au moins 5"), ("at least 5", "moins de 5"), ("more than 5", "au plus 5")],
+)
+def test_an_opposite_limit_in_french_is_no_translation(text: str, translation: str) -> None:
+    (phrase,) = phrases_of(text, "en", "fr")
+    assert phrase.accepted.search(translation) is None
+
+
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 def test_each_language_has_all_months(language: str) -> None:
     assert len(months(language)) == 12
