@@ -5,7 +5,8 @@ gets a capital if the vocabulary writes it so in fewer tokens: `Haus`, but `hous
 added or removed, so positions in the text stay valid.
 
 The translation of a sentence in capitals is set in capitals. Emphasized words in capitals, such as
-`NOT`, are read and translated in their usual case; abbreviations, such as `NATO`, stay.
+`NOT`, are read and translated in their usual case; abbreviations, such as `NATO`, stay. So are the
+words of titles, such as `Show Hidden Files`, and the first word of a label, such as `Breakfast`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,34 @@ from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.emphasis import WORD, Emphasis, may_have_capitals
 from dragoman_serving.fidelity.letter_case import lower, upper, with_capital
 from dragoman_serving.fidelity.literals import without
+from dragoman_serving.fidelity.names import names_of
+from dragoman_serving.fidelity.phrases import begins_phrase
 
 _LETTER, _FIRST = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_LETTERS = 5
 """A text in capitals with fewer letters may be an acronym."""
 _FEWEST_WORDS = 3
 """A text of fewer words without capitals may be a term from a list."""
+_MOST_OF_LABEL = 4
+"""Words of a label. In a longer text, the first word is more often a name, as `Brown` in news."""
+_NOUNS_HAVE_CAPITALS = "de", "lb"
+_SMALL_IN_TITLES = "a|an|and|as|at|but|by|for|from|in|into|nor|of|off|on|or|the|to|with"
+_BEFORE_NAME = re.compile(
+    r"(?<!\w)(?:Mrs?|Ms|Miss|Dr|Prof|Sir|Lady|Lord|St|Mme|Mlle|M)\.? (?=[A-Z])"
+)
+_SMALL_IN_TITLE = re.compile(_SMALL_IN_TITLES)
+_NO_TITLE = re.compile(rf" (?!(?:{_SMALL_IN_TITLES})\b)[a-zß-öø-ÿ]")
+
+
+def may_be_title(text: str, language: str) -> bool:
+    """Whether a text may be a title or a label: a quick check, before its words are looked at."""
+    if language in _NOUNS_HAVE_CAPITALS:
+        return False
+    return _may_be_label(text) or _NO_TITLE.search(text) is None
+
+
+def _may_be_label(text: str) -> bool:
+    return text.count(" ") < _MOST_OF_LABEL and not text.endswith(".")
 
 
 class Capitals(NamedTuple):
@@ -77,7 +100,26 @@ class Casing:
         words = without(read, fixed)
         if words.islower() and len(words.split()) >= _FEWEST_WORDS:
             read = self._with_capitals(read, fixed, language)
+        elif may_be_title(read, language):
+            small = self._without_title(read, fixed, language)
+            if small != read:
+                return Cased(small, Capitals(only_first=True, language=target))
         return Cased(read, _lost_beginning(text, read, target))
+
+    def in_small_letters(self, text: str, language: str) -> str | None:
+        """Returns a label in small letters; None if it has words that the vocabulary lacks so.
+
+        Args:
+            text: a sentence as the model reads it.
+            language: its language code.
+        """
+        if language in _NOUNS_HAVE_CAPITALS or text.islower() or not _may_be_label(text):
+            return None
+        are_known = all(
+            (word.islower() or _has_capital(word)) and self._emphasis.tokens(word.lower()) == 1
+            for word in WORD.findall(text)
+        )
+        return WORD.sub(lambda word: word[0].lower(), text) if are_known else None
 
     def _has_words(self, text: str, language: str) -> bool:
         """Whether a text in capitals has other words than an acronym."""
@@ -97,6 +139,32 @@ class Casing:
             return read
         return self._with_beginning(read, fixed, language)
 
+    def _without_title(self, text: str, fixed: Sequence[Span], language: str) -> str:
+        """Writes words of a title in small letters, or the first one of a label.
+
+        Only those that the vocabulary has so in fewer tokens, and no rare names, days and months.
+        """
+        words = [
+            word
+            for word in WORD.finditer(text)
+            if not any(begin < word.end() and word.start() < end for begin, end in fixed)
+        ]
+        titled = [word for word in words if _SMALL_IN_TITLE.fullmatch(word[0]) is None]
+        if len(titled) < 2 or not all(_has_capital(word[0]) for word in titled):
+            titled = [word for word in words[:1] if _may_be_label(text) and _has_capital(word[0])]
+        if not titled or _BEFORE_NAME.search(text) is not None:
+            return text
+        names = {begin for begin, _ in names_of(text, language)}
+        for word in titled:
+            small = word[0].lower()
+            if (
+                self._emphasis.tokens(small) < self._emphasis.tokens(word[0])
+                and word.start() not in names
+                and not begins_phrase(small, language)
+            ):
+                text = text[: word.start()] + small + text[word.end() :]
+        return text
+
     def _with_beginning(self, text: str, fixed: Sequence[Span], language: str) -> str:
         """A text that begins with a capital, unless its first word takes more tokens so."""
         read = _begin_with_capital(text, fixed, language)
@@ -112,6 +180,11 @@ class Casing:
             return WORD.sub(lambda match: self._emphasis.usual(match[0], language), part)
 
         return _around(fixed, change, text, language)
+
+
+def _has_capital(word: str) -> bool:
+    """Whether the first letter of a word is a capital, and no other."""
+    return word[0].isupper() and word[1:] == word[1:].lower()
 
 
 def _lost_beginning(text: str, read: str, target: str = "") -> Capitals | None:

@@ -56,6 +56,11 @@ def months(language: str) -> list[str]:
     return [meaning.written for meaning in _meanings(language)[:12]]
 
 
+def begins_phrase(word: str, language: str) -> bool:
+    """Whether a word in small letters begins one of the phrases, such as a day or a month."""
+    return language in _LANGUAGES and word in _sources(language)
+
+
 @lru_cache
 def _sources(language: str) -> dict[str, list[tuple[int, re.Pattern[str]]]]:
     """Numbers of meanings and expressions of their phrases, by a phrase's first word."""

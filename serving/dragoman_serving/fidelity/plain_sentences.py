@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dragoman_serving.fidelity.casing import may_be_title
 from dragoman_serving.fidelity.literals import LETTERS, LONE_LETTER
 from dragoman_serving.fidelity.names import names_of
 
@@ -28,6 +29,6 @@ def is_plain(text: str, language: str) -> bool:
         language: its language code.
     """
     pattern = _OF_LANGUAGE.get(language, _OF_LANGUAGE[""])
-    if pattern.fullmatch(text) is None or text.isupper():
+    if pattern.fullmatch(text) is None or text.isupper() or may_be_title(text, language):
         return False
     return next(names_of(text, language), None) is None

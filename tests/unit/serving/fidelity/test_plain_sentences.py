@@ -128,12 +128,17 @@ def without_search(piece: Any) -> Any:
         ("The house is small.", "en"),
         ("I don't know, do you?", "en"),
         ("Das ist schön", "de"),
-        ("Élise a vingt-deux ans!", "fr"),
-        ("Mother's here", "en"),
+        ("Élise a eu vingt-deux ans!", "fr"),
+        ("Mother's here, and so are you", "en"),
     ],
 )
 def test_usual_sentences_are_plain(text: str, language: str) -> None:
     assert is_plain(text, language)
+
+
+@pytest.mark.parametrize("text", ["Mother's here", "Blue", "The Big House", "Open it!"])
+def test_titles_and_labels_are_not(text: str) -> None:
+    assert not is_plain(text, "en")
 
 
 @pytest.mark.parametrize("text", ["Kuno's here", "I met Brandvold."])

@@ -207,3 +207,52 @@ def test_question_and_exclamation_marks_at_the_end_are_kept(
     (translation,) = shipped.translate([text], options)
     assert translation.text.endswith(end)
     assert translation.text.count(end[-1]) == 1
+
+
+@pytest.mark.parametrize("target", ["de", "fr"])
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Show Hidden Files",
+        "Do You Want To Save Your Changes?",
+        "Save All Files",
+        "What You See Is Here",
+        "Change Your Password",
+        "Breakfast",
+        "Price per night",
+    ],
+)
+def test_words_of_titles_and_labels_are_translated(
+    shipped: Translator, title: str, target: str
+) -> None:
+    text = translated(shipped, title, target_language=target).text
+    assert not {*title.strip("?").lower().split()} & {*text.strip(" ?").lower().split()}
+    assert text[0].isupper()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Mr Brown", "Brown"),
+        ("Brown said so.", "Brown"),
+        ("Hokkaido Hotel", "Hokkaido"),
+        ("NATO Summit", "NATO"),
+        ("Wednesday", "Mittwoch"),
+        ("March 2026", "März 2026"),
+    ],
+)
+def test_names_and_days_in_titles_keep_their_capitals(
+    shipped: Translator, text: str, kept: str
+) -> None:
+    assert kept in translated(shipped, text).text
+
+
+@pytest.mark.parametrize("text", ["Common", "No", "End"])
+def test_a_copied_label_is_read_in_small_letters(shipped: Translator, text: str) -> None:
+    assert translated(shipped, text, repair=False).text == text
+    translation = translated(shipped, text)
+    assert (
+        translation.text.lower() == translated(shipped, text.lower()).text.lower() != text.lower()
+    )
+    assert translation.text[0].isupper()
+    assert translation.warnings == ()
