@@ -54,11 +54,13 @@ from lab.report import markdown_table, spread
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
 SETS = ("ntrex128/test", "newstest/newstest2013.en-{}", "newstest/newstest2014.en-{}")
 LABELS = tuple(f"{name}-en-{{}}/train" for name in ("apps", "apps2", "apps3", "homeassistant"))
+TERMS = "terms-en-{}/train"
 WORDS = 1250
 """Number of single words and labels in each direction."""
 PARTS = ("numbers", "signs", "placeholders", "variations", "glossary", "words", "cost", "cases")
 SHORT_PARTS = PARTS[:4]
 AT_ONCE = 250
+_TITLE = re.compile(r"[A-Z][a-z']+(?: [A-Z][a-z']+| (?:a|and|for|in|of|the|to))+\??")
 
 
 @contextlib.contextmanager
@@ -149,6 +151,7 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
                 pairs = read_set(corpora, name, src, tgt)
                 yield bench.numbers(shown, pairs, src, tgt)
                 yield bench.days(shown, pairs, src, tgt)
+                yield bench.negations(shown, pairs, src, tgt)
         elif part == "glossary":
             of_words = terms.invented(corpora, src, tgt, bench.limit or 500)
             yield bench.glossary("invented words", *of_words, src, tgt)
@@ -166,6 +169,11 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
             every = -(-2 * len(labels) // WORDS)
             yield bench.words("frequent words", bench.some(frequent), src, tgt)
             yield bench.words("labels", bench.some(sorted(labels)[::every]), src, tgt)
+            entries = read_set(corpora, TERMS, src, tgt)
+            short = sorted({pair for pair in entries if re.fullmatch("[A-Z][a-zà-ÿ]+", pair[0])})
+            titles = sorted({pair for pair in pairs if _TITLE.fullmatch(pair[0])})
+            yield bench.labels("single words", short, src, tgt)
+            yield bench.labels("titles", titles, src, tgt)
     yield from by_kind.values()
 
 

@@ -13,6 +13,7 @@ from dragoman_documents.html.html_reader import HtmlReader
 from dragoman_documents.xml.xml_profiles import TEXT
 from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.table import OPTIONS
+from dragoman_serving.fidelity.negations import says_opposite
 from dragoman_training.run.evaluation import measure
 
 from dragoman.kernel.errors import DragomanError
@@ -98,6 +99,30 @@ class Bench:
             row.add(not lost, "\n  ".join([str(lost), source, text, *reference]))
             right += not [*lost_days(source, reference[0], src, tgt)]
         row.beside = f"references {percent(right / len(pairs))}" if pairs else ""
+        return row
+
+    def negations(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
+        """Sentences whose translation does not say the opposite; beside: references."""
+        pairs = self.some(pairs)
+        row, right = Row(f"negations: {name}", f"{src}-{tgt}", 0, 0), 0
+        translated = self.translated([source for source, *_ in pairs], src, tgt)
+        for (source, *reference), text in zip(pairs, translated, strict=True):
+            example = "\n  ".join([source, text, *reference])
+            row.add(not says_opposite(source, text, src, tgt), example)
+            right += not says_opposite(source, reference[0], src, tgt)
+        row.beside = f"references {percent(right / len(pairs))}" if pairs else ""
+        return row
+
+    def labels(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
+        """Labels and titles whose translation is the reference, in any case; beside: chrF."""
+        pairs = self.some(pairs)
+        row = Row(name, f"{src}-{tgt}", 0, 0)
+        references = [reference.lower() for _, reference in pairs]
+        translated = self.translated([source for source, _ in pairs], src, tgt)
+        small = [text.lower() for text in translated]
+        for (source, reference), text, written in zip(pairs, translated, small, strict=True):
+            row.add(written == reference.lower(), f"{source}\n  {text}\n  {reference}")
+        row.beside = f"chrF {measure(small, references).chrf:.1f}" if pairs else ""
         return row
 
     def signs(self, src: str, tgt: str) -> Iterator[Row]:

@@ -27,6 +27,10 @@ _INPUT: dict[tuple[str, str], str | None] = {
         "'|'.join(map(_accepted, forms))",
     ): r"weniger als|unter|(?<!\w)max(?!\w)",
     (
+        "serving/dragoman_serving/fidelity/negations.py",
+        "pattern",
+    ): r"(?i:(?<!\w)(?:a\w*|\w{2,}less|not\sa)(?!\w)|\bn(?:e\s|').{0,30}?\b(?:pas|rien)(?!\w))",
+    (
         "serving/dragoman_serving/translation/losses.py",
         'rf"(?<![^\\W\\d_]){re.escape(text)}(?!\\d)"',
     ): r"(?<![^\W\d_])aab12(?!\d)",

@@ -452,8 +452,8 @@ class Translation(Assessed, _Generated):
     warnings: Annotated[
         tuple[str, ...],
         Output(
-            "any of `numbers`, `phrases`, `placeholders`, `signs`, `terms`, `repetition`, `short`, "
-            "`long`, `untranslated`",
+            "any of `numbers`, `phrases`, `placeholders`, `signs`, `terms`, `negation`, "
+            "`repetition`, `short`, `long`, `untranslated`",
             if_any=True,
             in_api=True,
             join="union",

@@ -214,7 +214,7 @@ class Corrections:
     ) -> Hypothesis | None:
         """A hypothesis with another text, if at most this many of its numbers are wrong."""
         missing, _, additional = wrong_numbers(sentence, text)
-        return self._with_text(hypothesis, text) if len(missing) + len(additional) <= most else None
+        return self.with_text(hypothesis, text) if len(missing) + len(additional) <= most else None
 
     def _aligned(
         self,
@@ -346,7 +346,7 @@ class Corrections:
         def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
             edits = edits_of_phrases(aligned, sentence.reading, sentence.phrases, missing, begin)
             written = edited(aligned.text, without_overlaps(edits, begin))
-            better = self._with_text(hypothesis, written)
+            better = self.with_text(hypothesis, written)
             return self._localized(sentence, better)
 
         return self._aligned(sentence, hypothesis, sentence.phrases, edit)
@@ -378,7 +378,7 @@ class Corrections:
                 self._end_of_prefix(sentence),
             )
             if changes:
-                hypothesis = self._with_text(hypothesis, edited(written, changes))
+                hypothesis = self.with_text(hypothesis, edited(written, changes))
         return self._with_terms(sentence, hypothesis)
 
     def _with_terms(
@@ -396,7 +396,7 @@ class Corrections:
             sentence,
             hypothesis,
             terms,
-            lambda aligned: self._with_text(
+            lambda aligned: self.with_text(
                 hypothesis,
                 edited(
                     aligned.text,
@@ -409,7 +409,7 @@ class Corrections:
     def _future(begin: Callable[[], Hypothesis | Future[Hypothesis]]) -> Future[Hypothesis]:
         return when_all_done([], lambda _: begin())
 
-    def _with_text(self, hypothesis: Hypothesis, written: str) -> Hypothesis:
+    def with_text(self, hypothesis: Hypothesis, written: str) -> Hypothesis:
         """A hypothesis with another text, of the same score."""
         return replace(
             hypothesis,
@@ -439,7 +439,7 @@ class Corrections:
 
             def edit(aligned: Aligned) -> Hypothesis:
                 edits = edits_of_literals(aligned, reading, self._end_of_prefix(sentence))
-                better = self._with_text(candidate, edited(aligned.text, edits))
+                better = self.with_text(candidate, edited(aligned.text, edits))
                 return better if len(better.ids) <= most else candidate
 
             return self._aligned(sentence, candidate, parts, edit, is_needed=True)
@@ -515,7 +515,7 @@ class Corrections:
         """A translation of another reading as one of the sentence's own."""
         written = own.replaced(self._tokenizer.target.decode(hypothesis.ids), other)
         others = tuple(self._as_read(own, other, alternative) for alternative in hypothesis.others)
-        return replace(self._with_text(hypothesis, written), others=others)
+        return replace(self.with_text(hypothesis, written), others=others)
 
     def _split(
         self, sentence: SourceSentence, hypothesis: Hypothesis

@@ -16,13 +16,15 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.fidelity.casing import Casing
+from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.reading import StandIns
 from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.scoring.token_pair import Scored, TokenPair
 from dragoman_serving.translation.corrections import Corrections, Submit
-from dragoman_serving.translation.faults import SHORT, fault_of
-from dragoman_serving.translation.losses import SIGNS
+from dragoman_serving.translation.faults import SHORT, UNTRANSLATED, fault_of, is_copy
+from dragoman_serving.translation.losses import NEGATION, SIGNS, is_opposite
 from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translation import scored_by_search
 
@@ -126,10 +128,13 @@ class FollowUp:
         }
         if not faults:
             return None
-        again = [_guarded(sentences[i], fault) for i, fault in faults.items() if fault != SIGNS]
+        again = [
+            self._another(sentences[i], fault) for i, fault in faults.items() if fault != SIGNS
+        ]
         searched: Iterator[Future[Hypothesis]] = iter(())
         with contextlib.suppress(DragomanError):
-            searched = iter(self.correct(again, self._submit(again)) if again else ())
+            searching = map(self._chosen, again, self._submit(again))
+            searched = iter(self.correct(again, list(searching)) if again else ())
         futures: dict[int, Future[Hypothesis]] = {}
         for index, fault in faults.items():
             if fault == SIGNS:
@@ -142,6 +147,8 @@ class FollowUp:
             repaired = list(hypotheses)
             for index, hypothesis in zip(indices, second, strict=True):
                 if hypothesis.complete and self._fault(sentences[index], hypothesis) is None:
+                    if faults[index] == UNTRANSLATED:
+                        hypothesis = self._with_capital(hypothesis, sentences[index])
                     repaired[index] = hypothesis
             return repaired
 
@@ -151,7 +158,57 @@ class FollowUp:
         """A fault of a translation; `SIGNS` if it has bytes that form no character."""
         if (fault := fault_of(sentence.src_ids, hypothesis)) is not None:
             return fault
-        return SIGNS if self._tokenizer.target.is_broken(hypothesis.ids) else None
+        target = self._tokenizer.target
+        if target.is_broken(hypothesis.ids):
+            return SIGNS
+        written = target.decode(hypothesis.ids)
+        if is_opposite(sentence, written):
+            return NEGATION
+        if is_copy(sentence.text, written) and self._in_small_letters(sentence) is not None:
+            return UNTRANSLATED
+        return None
+
+    def _in_small_letters(self, sentence: SourceSentence) -> str | None:
+        return self._casing.in_small_letters(sentence.text, sentence.languages[0])
+
+    @cached_property
+    def _casing(self) -> Casing:
+        return Casing(self._tokenizer)
+
+    def _with_capital(self, hypothesis: Hypothesis, sentence: SourceSentence) -> Hypothesis:
+        written = self._tokenizer.target.decode(hypothesis.ids)
+        return self._corrections.with_text(hypothesis, with_capital(written, sentence.languages[1]))
+
+    def _another(self, sentence: SourceSentence, fault: str) -> SourceSentence:
+        """A sentence whose search may avoid a fault."""
+        if fault == UNTRANSLATED:
+            small = self._in_small_letters(sentence)
+            assert small is not None  # otherwise it has no such fault
+            src_ids = self._tokenizer.encode_source(small, sentence.languages[1])
+            reading = sentence.reading.with_text(small)
+            return replace(sentence, reading=reading, src_ids=tuple(src_ids))
+        if fault != NEGATION:
+            return _guarded(sentence, fault)
+        width = self._plan.lengths.limits.max_beam_width
+        options = replace(sentence.options, beam_width=width, hypotheses=width)
+        return replace(sentence, options=options)
+
+    def _chosen(
+        self, sentence: SourceSentence, searching: Future[Hypothesis]
+    ) -> Future[Hypothesis]:
+        """The best of several translations that does not say the opposite; else the best one."""
+
+        def choose(searched: list[Hypothesis]) -> Hypothesis:
+            best, *others = (replace(searched[0], others=()), *searched[0].others)
+            decode = self._tokenizer.target.decode
+            right = (
+                candidate
+                for candidate in (best, *others)
+                if not is_opposite(sentence, decode(candidate.ids))
+            )
+            return next(right, best)
+
+        return when_all_done([searching], choose) if sentence.options.hypotheses > 1 else searching
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Search for each sentence several times, each time with other random numbers."""

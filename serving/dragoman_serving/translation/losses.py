@@ -13,12 +13,13 @@ from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal
 from dragoman_serving.fidelity.measures import UNITS, has_unit
 from dragoman_serving.fidelity.names import plain
+from dragoman_serving.fidelity.negations import says_opposite
 from dragoman_serving.fidelity.numbers import Number, difference, numbers_of
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.translation.segments import SourceSentence
 
-NUMBERS, PHRASES, PLACEHOLDERS = "numbers", "phrases", "placeholders"
+NEGATION, NUMBERS, PHRASES, PLACEHOLDERS = "negation", "numbers", "phrases", "placeholders"
 SIGNS, TERMS = "signs", "terms"
 """Names of losses in answers."""
 
@@ -120,6 +121,12 @@ def _may_vary(literal: Literal, line: str) -> bool:
     varies = text in UNITS or _LETTER.fullmatch(text) is not None
     varies = varies or (text.istitle() and text.replace(" ", "").isalpha()) or not text.isascii()
     return literal.is_usual and varies
+
+
+def is_opposite(sentence: SourceSentence, written: str) -> bool:
+    """Whether a translation lacks the negation of a sentence, or has one that it lacks."""
+    reading = sentence.reading
+    return says_opposite(reading.masked(reading.text), reading.masked(written), *sentence.languages)
 
 
 def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:

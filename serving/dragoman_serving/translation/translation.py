@@ -17,7 +17,7 @@ from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.token_pair import Scored, attention_of_tokens
 from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy, is_lost
-from dragoman_serving.translation.losses import SIGNS, losses
+from dragoman_serving.translation.losses import NEGATION, SIGNS, is_opposite, losses
 from dragoman_serving.translation.segments import SourceSentence, SourceText, join
 
 _FINAL_MARKS = " .!?…"
@@ -212,8 +212,11 @@ class Composer:
                 faults.add(UNTRANSLATED)
             if self._target.is_broken(hypothesis.ids):
                 faults.add(SIGNS)
+            decoded = self._target.decode(hypothesis.ids)
+            if is_opposite(sentence, decoded):
+                faults.add(NEGATION)
             if sentence.needs_check:
-                faults.update(losses(sentence, self._target.decode(hypothesis.ids), text))
+                faults.update(losses(sentence, decoded, text))
         return tuple(sorted(faults)) if faults else ()
 
     def _translation(self, source: SourceText, hypothesis: Hypothesis, alpha: float) -> Translation:

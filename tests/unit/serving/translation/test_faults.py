@@ -211,3 +211,36 @@ def test_every_alternative_has_its_own_warnings(shipped: Translator) -> None:
     warnings = {translation.text: translation.warnings for translation in (best, *best.others)}
     assert warnings["Musik."] == ()
     assert warnings["Music."] == ("untranslated",)
+
+
+@pytest.mark.parametrize(
+    ("languages", "text", "negation"),
+    [
+        (("en", "de"), "This information cannot be linked with you personally.", "nicht"),
+        (("en", "de"), "QR code not recognised", "nicht"),
+        (("fr", "en"), "Comment ça pourrait ne pas vous déranger ?", "not"),
+        (("fr", "en"), "N'allons plus à ce restaurant.", "not"),
+    ],
+)
+def test_a_lost_negation_is_searched_for_again(
+    shipped: Translator, languages: tuple[str, str], text: str, negation: str
+) -> None:
+    options = dict(zip(("source_language", "target_language"), languages, strict=True))
+    (first,) = shipped.translate([text], {**options, "repair": False})
+    assert negation not in first.text
+    assert first.warnings == ("negation",)
+    (second,) = shipped.translate([text], options)
+    assert negation in second.text
+    assert second.warnings == ()
+
+
+def test_an_additional_negation_is_searched_for_again(shipped: Translator) -> None:
+    text = (
+        "Pierre Noizat, der ebenfalls Autor eines Buchs über diese Währung ist, glaubt fest an das"
+        " Potenzial dieser Technologie als Transaktionsnetzwerk."
+    )
+    options = {"source_language": "de", "target_language": "en"}
+    assert "not" in shipped.translate([text], {**options, "repair": False})[0].text
+    (translation,) = shipped.translate([text], options)
+    assert "not" not in translation.text
+    assert translation.warnings == ()

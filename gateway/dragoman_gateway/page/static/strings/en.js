@@ -126,6 +126,7 @@ export const ENGLISH = {
   "translation_help": "Arrow keys move between words and show their source words; Enter shows alternatives.",
   "translator": "Translator",
   "warning_long": "length",
+  "warning_negation": "negation",
   "warning_numbers": "numbers",
   "warning_phrases": "days, months or limits",
   "warning_placeholders": "placeholders",

@@ -1,0 +1,82 @@
+"""Negations: whether a translation says the opposite of its sentence.
+
+Models omit `not` in one of some hundred sentences, and add it in fewer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from dragoman_serving.fidelity.names import LISTS
+
+_HINTS = {
+    "en": ("no", "n't", "n\u2019t", "never", "neither", "without"),
+    "de": ("nicht", "kein", "nie", "nirgend", "weder", "ohne"),
+    "fr": ("ne ", "n'", "n\u2019", "pas", "jamais", "aucun", "rien", "sans", " ni "),
+}
+"""A text without any of these, in small letters, has no negation: a quick check."""
+
+
+class _Words(NamedTuple):
+    """Expressions for words of a language; `negations.txt` says what the kinds are."""
+
+    negation: re.Pattern[str]
+    idiom: re.Pattern[str]
+    other: re.Pattern[str]
+    doubtful: re.Pattern[str]
+
+
+@lru_cache
+def _words_of(language: str) -> _Words:
+    lines = (LISTS / "negations.txt").read_text("utf-8").splitlines()
+    rows = [line.split(maxsplit=2) for line in lines if line.startswith(f"{language} ")]
+    return _Words(
+        *(_expression([row[2] for row in rows if row[1] == kind]) for kind in _Words._fields)
+    )
+
+
+def _expression(rows: Sequence[str]) -> re.Pattern[str]:
+    """An expression for the words and the expressions of some rows."""
+    patterns = [row[1:-1] for row in rows if row.startswith("/")]
+    words = " ".join(row for row in rows if not row.startswith("/"))
+    alternatives = words.replace("*", r"\w*").replace("_", r"\s").replace(" ", "|")
+    pattern = "|".join((rf"(?<!\w)(?:{alternatives})(?!\w)", *patterns))
+    return re.compile(pattern, re.IGNORECASE)
+
+
+@lru_cache(maxsize=128)
+def says_opposite(text: str, translation: str, source: str, target: str) -> bool:
+    """Whether a translation lacks the negation of a sentence, or has one that it lacks.
+
+    Sentences of the last requests are remembered, since warnings need the same.
+
+    Args:
+        text: a sentence.
+        translation: its translation.
+        source: language of the sentence.
+        target: language of its translation.
+
+    Returns:
+        False for other languages than English, German and French, and in case of doubt.
+    """
+    if source == target or not {source, target} <= _HINTS.keys():
+        return False
+    negates, is_negated = _may_negate(text, source), _may_negate(translation, target)
+    if not (negates or is_negated):
+        return False
+    own, others = _words_of(source), _words_of(target)
+    if negates and own.negation.search(own.idiom.sub(" ", text)):
+        return not (others.negation.search(translation) or others.other.search(translation))
+    return (
+        is_negated
+        and others.negation.search(others.idiom.sub(" ", translation)) is not None
+        and not any(words.search(text) for words in (own.negation, own.other, own.doubtful))
+    )
+
+
+def _may_negate(text: str, language: str) -> bool:
+    small = text.lower()
+    return any(hint in small for hint in _HINTS[language])

@@ -1,0 +1,77 @@
+"""Translations that say the opposite of their sentence."""
+
+from __future__ import annotations
+
+import pytest
+from dragoman_serving.fidelity.negations import says_opposite
+
+DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de")]
+NEGATED = {
+    "en": [
+        "This is not a house.",
+        "I don't see it.",
+        "He never came.",
+        "You cannot open it.",
+        "No one came.",
+    ],
+    "de": [
+        "Das ist kein Haus.",
+        "Ich sehe es nicht.",
+        "Er kam nie.",
+        "Niemand kam.",
+        "Ohne das Haus.",
+    ],
+    "fr": [
+        "Ce n'est pas une maison.",
+        "Il n'est jamais venu.",
+        "Personne n'est venu, jamais.",
+        "Je ne vois rien.",
+    ],
+}
+PLAIN = {
+    "en": ["This is a house.", "Rule No. 5 is noted.", "I know it, and nowadays he comes."],
+    "de": [
+        "Das ist ein Haus.",
+        "Ich niese, er verneinte es im Niederland.",
+        "Er kam, wie er nun ist.",
+    ],
+    "fr": ["C'est une maison.", "Il est venu.", "Le passage est une panne."],
+}
+
+
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+def test_a_negation_is_on_both_sides_or_on_none(source: str, target: str) -> None:
+    for text in NEGATED[source]:
+        for translation in PLAIN[target]:
+            assert says_opposite(text, translation, source, target), (text, translation)
+        for translation in NEGATED[target]:
+            assert not says_opposite(text, translation, source, target), (text, translation)
+    for text in PLAIN[source]:
+        for translation in NEGATED[target]:
+            assert says_opposite(text, translation, source, target), (text, translation)
+        for translation in PLAIN[target]:
+            assert not says_opposite(text, translation, source, target), (text, translation)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "translation"),
+    [
+        ("en", "de", "No matter what he says.", "Egal, was er sagt."),
+        ("en", "de", "You know it, don't you?", "Du weißt es, oder?"),
+        ("en", "de", "Not only here, there too.", "Hier und dort."),
+        ("en", "fr", "Remember to close the door.", "N'oubliez pas de fermer la porte."),
+        ("en", "fr", "It is only a house.", "Ce n'est qu'une maison."),
+        ("en", "fr", "We ran out of wine.", "Nous n'avons plus de vin."),
+        ("fr", "en", "Il est venu sans doute.", "He probably came."),
+        ("fr", "en", "Ce n'est qu'une maison.", "It is a house."),
+        ("de", "en", "Es ist nicht möglich.", "It is impossible."),
+        ("de", "en", "Das ist gut, nicht wahr?", "That is good, right?"),
+        ("en", "de", "He refused to come.", "Er wollte nicht kommen."),
+        ("en", "es", "This is not a house.", "Es una casa."),
+        ("en", "en", "This is not a house.", "This is a house."),
+    ],
+)
+def test_a_negation_may_be_said_in_another_way(
+    source: str, target: str, text: str, translation: str
+) -> None:
+    assert not says_opposite(text, translation, source, target)
