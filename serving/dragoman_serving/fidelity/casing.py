@@ -47,7 +47,7 @@ def may_be_title(text: str, language: str) -> bool:
 
 
 def _may_be_label(text: str) -> bool:
-    return text.count(" ") < _MOST_OF_LABEL and not text.endswith(".")
+    return text.count(" ") < _MOST_OF_LABEL and text[-1:] not in ".?!…"
 
 
 class Capitals(NamedTuple):
@@ -113,13 +113,15 @@ class Casing:
             text: a sentence as the model reads it.
             language: its language code.
         """
-        if language in _NOUNS_HAVE_CAPITALS or text.islower() or not _may_be_label(text):
+        if language in _NOUNS_HAVE_CAPITALS or not _may_be_label(text):
             return None
+        small = WORD.sub(lambda word: lower(word[0], language), text)
         are_known = all(
-            (word.islower() or _has_capital(word)) and self._emphasis.tokens(word.lower()) == 1
+            (word.islower() or _has_capital(word))
+            and self._emphasis.tokens(lower(word, language)) == 1
             for word in WORD.findall(text)
         )
-        return WORD.sub(lambda word: word[0].lower(), text) if are_known else None
+        return small if are_known and small != text else None
 
     def _has_words(self, text: str, language: str) -> bool:
         """Whether a text in capitals has other words than an acronym."""
@@ -156,7 +158,7 @@ class Casing:
             return text
         names = {begin for begin, _ in names_of(text, language)}
         for word in titled:
-            small = word[0].lower()
+            small = lower(word[0], language)
             if (
                 self._emphasis.tokens(small) < self._emphasis.tokens(word[0])
                 and word.start() not in names

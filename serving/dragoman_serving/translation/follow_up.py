@@ -189,7 +189,7 @@ class FollowUp:
             return replace(sentence, reading=reading, src_ids=tuple(src_ids))
         if fault != NEGATION:
             return _guarded(sentence, fault)
-        width = self._plan.lengths.limits.max_beam_width
+        width = min(self._plan.lengths.limits.max_beam_width, self._most_rows)
         options = replace(sentence.options, beam_width=width, hypotheses=width)
         return replace(sentence, options=options)
 

@@ -136,7 +136,7 @@ def test_usual_sentences_are_plain(text: str, language: str) -> None:
     assert is_plain(text, language)
 
 
-@pytest.mark.parametrize("text", ["Mother's here", "Blue", "The Big House", "Open it!"])
+@pytest.mark.parametrize("text", ["Mother's here", "Blue", "The Big House"])
 def test_titles_and_labels_are_not(text: str) -> None:
     assert not is_plain(text, "en")
 
