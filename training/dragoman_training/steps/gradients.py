@@ -100,7 +100,7 @@ class Gradients:
         self._model.zero_grad(set_to_none=True)
         total = torch.zeros(len(Losses._fields), device=self._processes.device)
         for number, part in own:
-            torch.manual_seed(_seed(self._config.seed, step, number))
+            _seed_dropout(self._processes.device, _seed(self._config.seed, step, number))
             for piece in pieces(self._batch(part), self.most_tokens):
                 losses = self._of_piece(piece, divisor)
                 if losses is None:
@@ -150,6 +150,15 @@ class Gradients:
             self._processes.device,
             self.most_tokens,
         )
+
+
+def _seed_dropout(device: torch.device, seed: int) -> None:
+    """Seed what dropout samples from on a device."""
+    if device.type == "cpu":
+        # `torch.manual_seed` also notes the seed, with a stack trace, for GPUs that are never used.
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def _seed(*numbers: int) -> int:
