@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,10 @@ from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.weights import sizes_obstacle
 from dragoman_serving.engine.network import Network
-from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
+from dragoman_serving.engine.runtimes.onnx_session import OnnxSession, load_graph
 from dragoman_serving.engine.runtimes.session_decoding import Sessions
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
+from dragoman_serving.engine.settings import Precision
 from dragoman_training.network.architecture import NEVER
 from onnxruntime import InferenceSession
 
@@ -31,6 +33,7 @@ from dragoman.kernel.tensors import (
 )
 from dragoman.kernel.text import BEGIN_ID, END_ID
 
+T = TypeVar("T")
 Floats = npt.NDArray[np.float32]
 Ids = Sequence[int]
 LogitsAfter = Callable[[Ids, Ids], Floats]
@@ -94,18 +97,50 @@ def graph_names(manifest: Manifest) -> list[str]:
     return [*names, ATTENTION_GRAPH] if ATTENTION_GRAPH in manifest.graphs else names
 
 
+class Graphs(dict[str, InferenceSession]):
+    """The graphs of a bundle by name; each is loaded when it is first used, and then kept."""
+
+    def __init__(self, bundle: Path, manifest: Manifest) -> None:
+        """Load nothing yet.
+
+        Args:
+            bundle: folder of the bundle.
+            manifest: its manifest, checked.
+        """
+        self.bundle, self.manifest = bundle, manifest
+
+    def __missing__(self, name: str) -> InferenceSession:
+        """Load a graph.
+
+        Raises:
+            UsageError: it cannot be loaded.
+        """
+        # Checks load many graphs and run each a few times.
+        graph = load_graph(self.bundle, self.manifest, name, spinning=False)
+        return self.setdefault(name, graph)
+
+    def interface(self, name: str) -> Outcome:
+        """Compare a graph's names, element types and shapes with the manifest."""
+        return interface(name, self[name], self.manifest.graphs[name])
+
+    def network(self, precision: Precision) -> Network:
+        """The network that runs the graphs of a precision."""
+        session = OnnxSession(self.bundle, self.manifest, precision, graphs=self)
+        return Sessions(session)
+
+
 def precision_of(graph: str) -> CheckedPrecision:
     """The precision that a graph is used for."""
     return "int8" if graph.endswith("_int8") else "fp32"
 
 
-def in_turn(sources: Sequence[tuple[Sequence[int], str]]) -> list[Sequence[int]]:
+def in_turn(sources: Sequence[tuple[T, str]]) -> list[T]:
     """Sources in turn: the first of each target language, then the second, and so on."""
-    by_target: dict[str, list[Sequence[int]]] = {}
-    for ids, target in sources:
-        by_target.setdefault(target, []).append(ids)
+    by_target: dict[str, list[T]] = {}
+    for source, target in sources:
+        by_target.setdefault(target, []).append(source)
     turns = itertools.zip_longest(*by_target.values())
-    return [ids for turn in turns for ids in turn if ids is not None]
+    return [source for turn in turns for source in turn if source is not None]
 
 
 def interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:
@@ -181,8 +216,7 @@ def sayable(logits: Floats) -> Floats:
 
 
 def int8_outcomes(
-    bundle: Path,
-    manifest: Manifest,
+    graphs: Graphs,
     sources: Sequence[Ids],
     right: Sequence[Ids],
     logits_after: LogitsAfter,
@@ -191,16 +225,16 @@ def int8_outcomes(
     """Check the engine's int8 tokens with every runtime for int8 on this machine.
 
     Args:
-        bundle: folder of the bundle.
-        manifest: its manifest.
+        graphs: of the bundle.
         sources: ids of sentences.
         right: their greedy translations in fp32.
         logits_after: see `LogitsAfter`.
         exact: whether ONNX Runtime's 8-bit products are exact here.
     """
     int8: dict[str, Network] = {}
+    bundle, manifest = graphs.bundle, graphs.manifest
     if exact:
-        int8["int8"] = Sessions(OnnxSession(bundle, manifest, "int8"))
+        int8["int8"] = graphs.network("int8")
     else:
         yield from map(not_comparable, _token_checks("int8"))
     if sizes_obstacle(manifest.dimensions) is None:
@@ -258,11 +292,6 @@ def _near(
         f"{max(gaps):.2f} apart, allowed {bound:.2f}"
     )
     return Outcome(check, max(gaps) <= bound, detail, "int8")
-
-
-def fp32_network(bundle: Path, manifest: Manifest) -> Network:
-    """The network that runs a bundle's graphs in fp32."""
-    return Sessions(OnnxSession(bundle, manifest, "fp32"))
 
 
 @contextmanager

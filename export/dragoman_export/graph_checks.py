@@ -10,30 +10,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
-from dragoman_serving.engine.runtimes.onnx_session import load_graph
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_training.network.architecture import NEVER
-from onnxruntime import InferenceSession
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import BEGIN_ID, PAD_ID
 from dragoman_export.checks import (
     Floats,
+    Graphs,
     Ids,
     Outcome,
     cached_logits,
     compare,
     engine,
-    fp32_network,
     graph_names,
     int8_outcomes,
-    interface,
     not_comparable,
     translate,
 )
@@ -43,14 +38,14 @@ _SAMPLE = 4
 _DIGEST_CHECK = "tokens: greedy, as when the model was converted"
 
 
-def fp32_tokens(bundle: Path, manifest: Manifest, sources: Sequence[Ids]) -> list[tuple[int, ...]]:
-    """Greedy translations with the bundle's graphs in fp32.
+def fp32_tokens(graphs: Graphs, sources: Sequence[Ids]) -> list[tuple[int, ...]]:
+    """Greedy translations with a bundle's graphs in fp32.
 
     Raises:
         UsageError: a graph cannot be loaded.
     """
-    with engine(fp32_network(bundle, manifest), manifest) as running:
-        return translate(running, manifest, sources, SearchOptions(1, 0.0))
+    with engine(graphs.network("fp32"), graphs.manifest) as running:
+        return translate(running, graphs.manifest, sources, SearchOptions(1, 0.0))
 
 
 def digest(tokens: Sequence[Ids]) -> str:
@@ -65,13 +60,12 @@ def digest_outcome(tokens: Sequence[Ids], recorded: str) -> Outcome:
 
 
 def verify_graphs(
-    bundle: Path, manifest: Manifest, sources: Sequence[Ids], tokens: Sequence[Ids], exact: bool
+    graphs: Graphs, sources: Sequence[Ids], tokens: Sequence[Ids], exact: bool
 ) -> Iterator[Outcome]:
     """Compare a bundle's graphs with each other, and the engine in int8 with them.
 
     Args:
-        bundle: folder of a bundle.
-        manifest: its manifest, checked.
+        graphs: of the bundle.
         sources: ids of sentences.
         tokens: their translations by `fp32_tokens`.
         exact: whether ONNX Runtime's 8-bit products are exact here.
@@ -84,33 +78,32 @@ def verify_graphs(
     """
     if not sources:
         raise UsageError("no sentences to compare on")
-    # One graph at a time: each holds all the weights that it needs.
-    for name in graph_names(manifest):
-        yield interface(name, load_graph(bundle, manifest, name), manifest.graphs[name])
-    sample = _Sample(bundle, manifest, sources[:_SAMPLE], tokens[:_SAMPLE])
+    kept = set(graphs)
+    for name in graph_names(graphs.manifest):
+        yield graphs.interface(name)
+        if name not in kept:  # each holds all the weights that it needs
+            del graphs[name]
+    sample = _Sample(graphs, sources[:_SAMPLE], tokens[:_SAMPLE])
     yield from sample.outcomes(exact)
-    yield from int8_outcomes(bundle, manifest, sources, tokens, sample.logits_after, exact)
+    yield from int8_outcomes(graphs, sources, tokens, sample.logits_after, exact)
 
 
 class _Sample:
     """A few sentences with their translations, and the graphs' results for them."""
 
-    def __init__(
-        self, bundle: Path, manifest: Manifest, sources: Sequence[Ids], tokens: Sequence[Ids]
-    ) -> None:
-        self._bundle, self._manifest = bundle, manifest
+    def __init__(self, graphs: Graphs, sources: Sequence[Ids], tokens: Sequence[Ids]) -> None:
+        self._graphs, manifest = graphs, graphs.manifest
         most, end = manifest.limits.max_target_tokens, manifest.special_ids.end
         self._src_ids = _padded(sources)
         self._src_lengths = np.array([len(ids) for ids in sources])
         self._tgt_in = _padded([[BEGIN_ID, *ids][:most] for ids in tokens])
         self._tgt_out = _padded([[*ids, end][:most] for ids in tokens])
         self._keep = self._tgt_out != PAD_ID
-        self._encoder, self._decoder = self._load("encoder"), self._load("decoder")
 
     def outcomes(self, exact: bool) -> Iterator[Outcome]:
         """Compare `score` and int8 with the fp32 decoder, step by step."""
-        right = self._logits(self._encoder, self._decoder)
-        (log_probs,) = self._load("score").run(
+        right = self._logits("encoder", "decoder")
+        (log_probs,) = self._graphs["score"].run(
             ["log_probs"],
             {
                 "input_ids": self._src_ids,
@@ -119,6 +112,7 @@ class _Sample:
                 "tgt_out_ids": self._tgt_out,
             },
         )
+        del self._graphs["score"]
         chosen = np.take_along_axis(
             log_softmax(right[self._keep]), self._tgt_out[self._keep][:, None], axis=-1
         )
@@ -127,27 +121,29 @@ class _Sample:
         if not exact:
             yield not_comparable(check)
             return
-        int8 = self._logits(self._load("encoder_int8"), self._load("decoder_int8"))
+        int8 = self._logits("encoder_int8", "decoder_int8")
         said = (right > NEVER / 2) & self._keep[..., None]
         yield compare(check, int8[said], right[said], "int8")
 
     def logits_after(self, source: Ids, prefix: Ids) -> Floats:
         """See `LogitsAfter`."""
         src_lengths = np.array([len(source)])
-        cross = self._encoder.run(
+        cross = self._graphs["encoder"].run(
             None, {"input_ids": np.array([source]), "src_lengths": src_lengths}
         )
-        steps = self._decoder, self._manifest, cross, src_lengths, np.array([prefix])
+        decoder, manifest = self._graphs["decoder"], self._graphs.manifest
+        steps = decoder, manifest, cross, src_lengths, np.array([prefix])
         logits: Floats = cached_logits(*steps)[0, -1]
         return logits
 
-    def _logits(self, encoder: InferenceSession, decoder: InferenceSession) -> Floats:
-        inputs = {"input_ids": self._src_ids, "src_lengths": self._src_lengths}
-        cross = encoder.run(None, inputs)
-        return cached_logits(decoder, self._manifest, cross, self._src_lengths, self._tgt_in)
-
-    def _load(self, name: str) -> InferenceSession:
-        return load_graph(self._bundle, self._manifest, name)
+    def _logits(self, encoder: str, decoder: str) -> Floats:
+        graphs, inputs = (
+            self._graphs,
+            {"input_ids": self._src_ids, "src_lengths": self._src_lengths},
+        )
+        cross = graphs[encoder].run(None, inputs)
+        steps = graphs.manifest, cross, self._src_lengths, self._tgt_in
+        return cached_logits(graphs[decoder], *steps)
 
 
 def _padded(rows: Sequence[Ids]) -> npt.NDArray[np.int64]:

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
-from dragoman_serving.engine.runtimes.onnx_session import load_graph
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_training.network.architecture import NEVER
 from dragoman_training.network.attention_weights import look
@@ -22,7 +21,6 @@ from dragoman_training.network.transformer import DecoderLayer, Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.examples import pad
-from onnxruntime import InferenceSession
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import CheckedPrecision, Manifest
@@ -37,16 +35,15 @@ from dragoman.kernel.tensors import (
 from dragoman.kernel.text import BEGIN_ID, PAD_ID
 from dragoman_export.checks import (
     Floats,
+    Graphs,
     Ids,
     Outcome,
     cached_logits,
     compare,
     engine,
-    fp32_network,
     graph_names,
     in_turn,
     int8_outcomes,
-    interface,
     not_comparable,
     translate,
 )
@@ -56,7 +53,10 @@ _SAMPLE = 8
 
 
 def verify(
-    bundle: Path, texts: Sequence[tuple[str, str]], exact: bool | None = None
+    bundle: Path,
+    texts: Sequence[tuple[str, str]],
+    exact: bool | None = None,
+    graphs: Graphs | None = None,
 ) -> Iterator[Outcome]:
     """Compare a bundle's graphs and the engine over them with PyTorch on the same weights.
 
@@ -64,6 +64,7 @@ def verify(
         bundle: folder of a bundle.
         texts: sentences, each with its target language.
         exact: whether ONNX Runtime's 8-bit products are exact; None: as on this CPU.
+        graphs: the bundle's graphs, if some of them are loaded already.
 
     Yields:
         The outcome of each check.
@@ -72,7 +73,9 @@ def verify(
         UsageError: the bundle is damaged, or there are no sentences.
     """
     exact = exact_int8_products() if exact is None else exact
-    manifest = Manifest.load(bundle)
+    if graphs is None:
+        graphs = Graphs(bundle, Manifest.load(bundle))
+    manifest = graphs.manifest
     loaded = checkpoint.load(bundle)
     encoded = [(loaded.tokenizer.encode_source(text, target), target) for text, target in texts]
     limit = manifest.limits.max_source_tokens
@@ -82,29 +85,29 @@ def verify(
     left_out = len(encoded) - len(fitting)
     sources = [ids for ids, _ in fitting]
     yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} skipped as too long")
-    graphs = {name: load_graph(bundle, manifest, name) for name in graph_names(manifest)}
-    interfaces = [interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
+    interfaces = [graphs.interface(name) for name in graph_names(manifest)]
     yield from interfaces
     if not all(outcome.passed for outcome in interfaces):
         return  # graphs with a wrong interface cannot be run
-    values = _Values(manifest, loaded.model, graphs, in_turn(fitting)[:_SAMPLE])
-    yield from values.outcomes(exact)
-    yield from _tokens(bundle, manifest, loaded.model, sources, exact)
+    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
+    greedy = [hypothesis.ids for hypothesis in greedy_search(loaded.model, sources, limits)]
+    targets = [target for _, target in fitting]
+    pairs = zip(sources, greedy, strict=True)
+    sample = in_turn(list(zip(pairs, targets, strict=True)))[:_SAMPLE]
+    yield from _Values(loaded.model, graphs, sample).outcomes(exact)
+    yield from _tokens(loaded.model, graphs, sources, limits, greedy, exact)
 
 
 class _Values:
     """Runs each graph and the PyTorch model on a few sentences."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        model: Transformer,
-        graphs: dict[str, InferenceSession],
-        sources: Sequence[Sequence[int]],
+        self, model: Transformer, graphs: Graphs, sample: Sequence[tuple[Ids, Ids]]
     ) -> None:
-        self._manifest, self._model, self._graphs = manifest, model, graphs
-        limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
-        tokens = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
+        """Takes sources, each with the model's translation."""
+        self._manifest, self._model, self._graphs = graphs.manifest, model, graphs
+        manifest = graphs.manifest
+        sources, tokens = zip(*sample, strict=True)
         self._src_ids = pad(sources)
         self._src_lengths = np.array([len(ids) for ids in sources])
         end = manifest.special_ids.end
@@ -244,18 +247,18 @@ class _Values:
 
 
 def _tokens(
-    bundle: Path,
-    manifest: Manifest,
     model: Transformer,
-    sources: Sequence[Sequence[int]],
+    graphs: Graphs,
+    sources: Sequence[Ids],
+    limits: Sequence[int],
+    greedy: Sequence[Ids],
     exact: bool,
 ) -> Iterator[Outcome]:
     """Compare the engine's tokens with the oracle's: greedy and beam 4; int8 only greedy."""
-    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
-    greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
+    manifest = graphs.manifest
     alpha = manifest.limits.length_penalty
     beams = beam_search(model, sources, limits, 4, alpha)
-    with engine(fp32_network(bundle, manifest), manifest) as running:
+    with engine(graphs.network("fp32"), manifest) as running:
         for name, options, right in (
             ("greedy", SearchOptions(1, 0.0), greedy),
             ("beam 4", SearchOptions(4, alpha), [hypothesis.ids for hypothesis in beams]),
@@ -265,7 +268,7 @@ def _tokens(
             detail = f"{equal} of {len(sources)} sentences equal"
             yield Outcome(f"tokens: {name}", equal == len(sources), detail)
     logits_after = partial(_logits_after, model)
-    yield from int8_outcomes(bundle, manifest, sources, greedy, logits_after, exact)
+    yield from int8_outcomes(graphs, sources, greedy, logits_after, exact)
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WE
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, sha256
-from dragoman_export.checks import Outcome, count_failed
+from dragoman_export.checks import Graphs, Outcome, count_failed
 from dragoman_export.graph_checks import digest, digest_outcome, fp32_tokens, verify_graphs
 from dragoman_export.models.model_cache import CachedModel, ModelCache, ModelRecord
 from dragoman_export.models.model_source import ModelSource
@@ -253,13 +253,14 @@ def check(bundle: Path, exact: bool, recorded: str | None = None) -> Report:
     sources = [tokenizer.encode_source(text, target) for text, target in texts]
     most = manifest.limits.max_source_tokens
     sources = [ids for ids in sources if len(ids) <= most]
-    tokens = fp32_tokens(bundle, manifest, sources)
+    graphs = Graphs(bundle, manifest)
+    tokens = fp32_tokens(graphs, sources)
     if find_spec("torch") is None:
-        outcomes, reference = verify_graphs(bundle, manifest, sources, tokens, exact), GRAPHS
+        outcomes, reference = verify_graphs(graphs, sources, tokens, exact), GRAPHS
     else:
         from dragoman_export.parity import verify
 
-        outcomes, reference = verify(bundle, texts[:_WITH_PYTORCH], exact), PYTORCH
+        outcomes, reference = verify(bundle, texts[:_WITH_PYTORCH], exact, graphs), PYTORCH
     all_outcomes = list(outcomes)
     if recorded is not None:
         all_outcomes.append(digest_outcome(tokens, recorded))

@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from dragoman_serving.engine.runtimes.onnx_session import load_graph
 from dragoman_training.marian.original import Original
 
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import BEGIN_ID, Tokenizer
 from dragoman_export.bundle import export_bundle
-from dragoman_export.checks import Floats, cached_logits
+from dragoman_export.checks import Floats, Graphs, cached_logits
 from dragoman_export.models.probe_texts import probe_texts
 
 TOLERANCE = 1e-3
@@ -58,7 +57,7 @@ def _compare_bundle(name: str, original: Original, bundle: Path) -> None:
         if entry != original.never_generated
     ]
     our_columns = [tgt_ids[column] for column in columns]
-    encoder, decoder = (load_graph(bundle, manifest, graph) for graph in ("encoder", "decoder"))
+    graphs = Graphs(bundle, manifest)
     sampled = random.Random(0)  # noqa: S311
     for text, target in probe_texts(manifest, tokenizer)[:_SENTENCES]:
         source = original.source_ids(text, target)
@@ -68,7 +67,9 @@ def _compare_bundle(name: str, original: Original, bundle: Path) -> None:
         if our_source != [src_ids[token_id] for token_id in source]:
             raise CheckFailed(f"{name}: the conversion splits {text!r} into other subword tokens")
         lengths = np.array([len(source)])
-        cross = encoder.run(None, {"input_ids": np.array([our_source]), "src_lengths": lengths})
+        cross = graphs["encoder"].run(
+            None, {"input_ids": np.array([our_source]), "src_lengths": lengths}
+        )
         memory = original.memory(source)
         for index, right in enumerate(original.cross(memory)):
             joined = cross[index][0].swapaxes(0, 1).reshape(right.shape)  # [H, S, D] to [S, E]
@@ -76,7 +77,7 @@ def _compare_bundle(name: str, original: Original, bundle: Path) -> None:
             _compare(what, joined, right)
         prefix = sampled.choices(columns, k=min(_TARGET_TOKENS, limits.max_target_tokens - 1))
         tgt_in = np.array([[BEGIN_ID, *(tgt_ids[token_id] for token_id in prefix)]])
-        (logits,) = cached_logits(decoder, manifest, cross, lengths, tgt_in)
+        (logits,) = cached_logits(graphs["decoder"], manifest, cross, lengths, tgt_in)
         for step, right in enumerate(original.logits(memory, prefix)):
             what = f"{name}: logits of token {step} for {text!r}"
             _compare(what, logits[step, our_columns], right[columns])

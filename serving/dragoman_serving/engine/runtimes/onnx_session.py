@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class OnnxSession:
         manifest: Manifest,
         precision: Precision = "fp32",
         threads: int | None = None,
+        graphs: Mapping[str, onnxruntime.InferenceSession] | None = None,
     ) -> None:
         """Load the graphs of the encoder, the decoder step and top-k.
 
@@ -44,17 +46,20 @@ class OnnxSession:
             precision: precision of the products.
             threads: threads of each run; None: ONNX Runtime chooses. With one thread, a run stays
                 in the calling thread, so that several threads can share the weights.
+            graphs: the bundle's graphs by name, if they are loaded already.
 
         Raises:
             UsageError: a graph cannot be loaded, or its tensors differ from the manifest.
         """
         suffix = _SUFFIXES[precision]
-        self._encoder = open_graph(bundle, manifest, f"encoder{suffix}", threads)
-        self._decoder = open_graph(bundle, manifest, f"decoder{suffix}", threads)
-        self._best = {
-            k: open_graph(bundle, manifest, best_name(k), threads)
-            for k in manifest.limits.best_sizes
-        }
+
+        def opened(name: str) -> onnxruntime.InferenceSession:
+            if graphs is None:
+                return open_graph(bundle, manifest, name, threads)
+            return _checked(bundle, manifest, name, graphs[name])
+
+        self._encoder, self._decoder = opened(f"encoder{suffix}"), opened(f"decoder{suffix}")
+        self._best = {k: opened(best_name(k)) for k in manifest.limits.best_sizes}
         sizes = manifest.dimensions
         self._cross_names = cross_names(sizes.decoder_layers)
         self._past_names = past_names(sizes.decoder_layers, sizes.is_recurrent)
@@ -154,7 +159,13 @@ def open_graph(
     Raises:
         UsageError: it cannot be loaded, or its tensors differ from the manifest.
     """
-    graph = load_graph(bundle, manifest, name, threads)
+    return _checked(bundle, manifest, name, load_graph(bundle, manifest, name, threads))
+
+
+def _checked(
+    bundle: Path, manifest: Manifest, name: str, graph: onnxruntime.InferenceSession
+) -> onnxruntime.InferenceSession:
+    """A graph whose tensors have the manifest's names; see `open_graph`."""
     entry = manifest.graphs[name]
     for side, tensors, listed in (
         ("inputs", graph.get_inputs(), entry.inputs),
@@ -167,9 +178,17 @@ def open_graph(
 
 
 def load_graph(
-    bundle: Path, manifest: Manifest, name: str, threads: int | None = None
+    bundle: Path, manifest: Manifest, name: str, threads: int | None = None, spinning: bool = True
 ) -> onnxruntime.InferenceSession:
     """Load one graph of a bundle.
+
+    Args:
+        bundle: folder of the bundle.
+        manifest: its manifest, checked.
+        name: of the graph.
+        threads: as in `OnnxSession`.
+        spinning: whether threads without work spin for a while. Otherwise they sleep at once: a run
+            may take longer, but loading takes half the processor time.
 
     Raises:
         UsageError: the manifest has no graph of this name, or it cannot be loaded.
@@ -183,9 +202,12 @@ def load_graph(
     options.log_severity_level = 3
     if threads is not None:
         options.intra_op_num_threads = threads
-    # Each graph has its own threads. After a run they would keep spinning for a while, on the cores
-    # that the next graph needs.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    if spinning:
+        # Each graph has its own threads. After a run they would keep spinning for a while, on the
+        # cores that the next graph needs.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+    else:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(
             str(bundle / entry.file), options, providers=["CPUExecutionProvider"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dragoman_export.bundle import export_bundle
-from dragoman_export.checks import engine, fp32_network, translate
+from dragoman_export.checks import Graphs, engine, translate
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.library import LANES
@@ -77,7 +77,7 @@ def test_every_token_of_the_graphs_equals_marians(made: Made, stored: str) -> No
     decode = made.tokenizer().target.decode
     lines = marian_lines.recorded(made.kind).lines[1]
     sources = made.sources(lines.sources)
-    with engine(fp32_network(bundle, manifest), manifest) as running:
+    with engine(Graphs(bundle, manifest).network("fp32"), manifest) as running:
         greedy = translate(running, manifest, sources, SearchOptions(1, 0.0))
         beams = translate(running, manifest, sources[:20], SearchOptions(4, 0.6))
     assert [as_ids(decode(ids)) for ids in greedy] == lines.translations
