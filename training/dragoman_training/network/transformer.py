@@ -177,9 +177,7 @@ class FeedForward(nn.Module):
         return self.outer(self.activate(self.inner(x)))  # type: ignore[no-any-return]
 
 
-# An operator of its own, because a compiler would unroll the loop for every length.
-@torch.library.custom_op("dragoman::recurrence", mutates_args=())
-def _recurrence(forget: Tensor, update: Tensor) -> Tensor:
+def _cells(forget: Tensor, update: Tensor) -> Tensor:
     """c[t] = f[t] c[t-1] + u[t], all [B, T, E], from zero."""
     cells = update.clone(memory_format=torch.contiguous_format)
     for step in range(1, cells.size(1)):
@@ -187,7 +185,11 @@ def _recurrence(forget: Tensor, update: Tensor) -> Tensor:
     return cells
 
 
-@_recurrence.register_fake
+# An operator of its own, because a compiler would unroll the loop for every length.
+_operator = torch.library.custom_op("dragoman::recurrence", _cells, mutates_args=())
+
+
+@_operator.register_fake
 def _(_forget: Tensor, update: Tensor) -> Tensor:
     return torch.empty_like(update, memory_format=torch.contiguous_format)
 
@@ -199,11 +201,26 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of an update is the same recurrence, from the last step to the first."""
     forget, cells = ctx.saved_tensors
-    update_grad = _recurrence(forget.flip(1).roll(1, dims=1), grad.flip(1)).flip(1)
+    cells_of = _operator if torch.compiler.is_compiling() else _cells
+    update_grad = cells_of(forget.flip(1).roll(1, dims=1), grad.flip(1)).flip(1)
     return update_grad * F.pad(cells[:, :-1], (0, 0, 1, 0)), update_grad
 
 
-_recurrence.register_autograd(_gradients, setup_context=_keep)
+_operator.register_autograd(_gradients, setup_context=_keep)
+
+
+class _Recurrence(torch.autograd.Function):
+    """The operator without a compiler, which it would import when it is first called."""
+
+    forward = staticmethod(_cells)
+    setup_context = staticmethod(_keep)
+    backward = staticmethod(_gradients)
+
+
+def _recurrence(forget: Tensor, update: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        return _operator(forget, update)  # type: ignore[no-any-return]
+    return _Recurrence.apply(forget, update)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class Ssru(nn.Module):

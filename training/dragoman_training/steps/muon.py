@@ -20,41 +20,46 @@ _ADAM_SIZE = 0.2
 """Root mean square of Adam's updates at a learning rate of one, measured."""
 
 
-class Muon(torch.optim.Optimizer):
+class Muon:
     """Nesterov momentum, orthogonalized, without weight decay; its state is PyTorch's Muon's.
 
     PyTorch's own Muon always computes in bf16, which takes three times as long as fp32 on a CPU
     without bf16 products.
+
+    Attributes:
+        learning_rate: of the next step.
+        state: of each matrix that has been updated.
     """
 
-    def __init__(self, matrices: Sequence[Tensor], lr: float) -> None:
+    def __init__(self, matrices: Sequence[Tensor], learning_rate: float = 0.0) -> None:
         """Register matrices [M, N]."""
-        super().__init__(matrices, {"lr": lr})
+        self.learning_rate = learning_rate
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+        self._matrices = matrices
 
     @torch.no_grad()
-    def step(self, _closure: None = None) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Update the matrices by their gradients, matrices of one shape together."""
-        for group in self.param_groups:
-            alike: dict[torch.Size, list[Tensor]] = {}
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    alike.setdefault(matrix.shape, []).append(matrix)
-            for matrices in alike.values():
-                self._change(matrices, group["lr"])
+        alike: dict[torch.Size, list[Tensor]] = {}
+        for matrix in self._matrices:
+            if matrix.grad is not None:
+                alike.setdefault(matrix.shape, []).append(matrix)
+        for matrices in alike.values():
+            self._change(matrices)
 
-    def _change(self, matrices: Sequence[Tensor], learning_rate: float) -> None:
+    def _change(self, matrices: Sequence[Tensor]) -> None:
         size = _ADAM_SIZE * math.sqrt(max(matrices[0].shape))
         updates = orthogonalised(torch.stack(list(map(self._momentum, matrices))))
         for matrix, update in zip(matrices, updates, strict=True):
-            matrix.add_(update, alpha=-learning_rate * size)
+            matrix.add_(update, alpha=-self.learning_rate * size)
 
     def _momentum(self, matrix: Tensor) -> Tensor:
         """Nesterov's, of the gradient."""
-        state, gradient = self.state[matrix], matrix.grad
+        gradient = matrix.grad
         assert gradient is not None
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(matrix)
-        mean = state["momentum_buffer"].lerp_(gradient, 1.0 - _MOMENTUM)
+        if matrix not in self.state:
+            self.state[matrix] = {"momentum_buffer": torch.zeros_like(matrix)}
+        mean = self.state[matrix]["momentum_buffer"].lerp_(gradient, 1.0 - _MOMENTUM)
         return gradient.lerp(mean, _MOMENTUM)
 
 

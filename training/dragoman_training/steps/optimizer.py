@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from dragoman_training.network.transformer import Transformer
+from dragoman_training.steps.adam import Adam
 from dragoman_training.steps.muon import Muon
 
 Method = Literal["adam", "muon"]
@@ -20,8 +20,6 @@ class Optimizer:
 
     Muon updates the layers' matrices, but not those with one row for each token. Its updates have
     the size of Adam's, so that one learning rate serves both.
-
-    Source: Vaswani et al. 2017, section 5.3
     """
 
     def __init__(self, model: Transformer, method: Method) -> None:
@@ -32,22 +30,20 @@ class Optimizer:
         for name, weight in model.named_parameters():
             by_muon = method == "muon" and weight.dim() == 2 and "_layers." in name
             (matrices if by_muon else others).append(weight)
-        self._adam = torch.optim.Adam(others, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-        self._parts: list[torch.optim.Optimizer] = [self._adam]
+        self._parts: list[Adam | Muon] = [Adam(others)]
         if matrices:
-            self._parts.append(Muon(matrices, lr=0.0))
+            self._parts.append(Muon(matrices))
         self._by_muon = set(matrices)
 
     @property
     def learning_rate(self) -> float:
         """The current learning rate."""
-        return float(self._adam.param_groups[0]["lr"])
+        return self._parts[0].learning_rate
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
         for part in self._parts:
-            for group in part.param_groups:
-                group["lr"] = rate
+            part.learning_rate = rate
 
     def step(self) -> None:
         """Update the weights by their gradients."""
