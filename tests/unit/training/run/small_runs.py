@@ -13,6 +13,8 @@ from dragoman_training.run import checkpoint
 
 SETTINGS = (
     "model.preset=tiny",
+    "model.encoder_layers=1",
+    "model.decoder_layers=1",
     "vocabulary.size=320",
     "training.batch_tokens=200",
     "training.warmup_steps=10",

@@ -119,7 +119,7 @@ def test_a_run_by_time_ends_in_time_and_counts_the_time_before_it_was_resumed(
 
 def test_a_short_run_by_the_real_clock_ends_in_time(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    trainer = Trainer(settings(1, "training.minutes=0.03"), text, run)
+    trainer = Trainer(settings(1, "training.minutes=0.02"), text, run)
     begin = time.monotonic()
     trainer.train()
     took_s = time.monotonic() - begin
@@ -177,16 +177,16 @@ def test_a_run_resumes_with_another_optimizer(
     text: Path, trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
-    trained(20, run)
+    trained(10, run)
     with caplog.at_level("INFO"):
-        Trainer(settings(40, "training.optimizer=muon"), text, run, resume=True).train()
-    # Its two layers of encoder and decoder have 5 and 8 matrices each.
-    assert "26 parameters start without optimizer state" in caplog.text
-    kept = safetensors.torch.load_file(run / "checkpoints/step-0000040/optimizer.safetensors")
-    assert sum(name.endswith("momentum_buffer") for name in kept) == 26
-    assert kept["0.step"] == 40  # the embedding is always updated by Adam
+        Trainer(settings(20, "training.optimizer=muon"), text, run, resume=True).train()
+    # Its layers of encoder and decoder have 5 and 8 matrices.
+    assert "13 parameters start without optimizer state" in caplog.text
+    kept = safetensors.torch.load_file(run / "checkpoints/step-0000020/optimizer.safetensors")
+    assert sum(name.endswith("momentum_buffer") for name in kept) == 13
+    assert kept["0.step"] == 20  # the embedding is always updated by Adam
     by_step = losses(run)
-    assert by_step[40] < by_step[20]
+    assert by_step[20] < by_step[10]
 
 
 def test_a_step_in_parts_equals_the_whole_step(text: Path, tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_a_step_in_parts_equals_the_whole_step(text: Path, tmp_path: Path) -> No
     words = ["data.train=[{prefix='train',max_pairs=15}]", "training.batch_tokens=1000"]
     # Rounding errors grow from step to step; a low learning rate in fp32 keeps them small.
     words += ["training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0"]
-    Trainer(settings(20, *words), text, tmp_path / "whole").train()
-    Trainer(settings(20, *words, "training.part_tokens=60"), text, tmp_path / "parts").train()
+    Trainer(settings(10, *words), text, tmp_path / "whole").train()
+    Trainer(settings(10, *words, "training.part_tokens=60"), text, tmp_path / "parts").train()
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=2e-4)
     by_step = losses(tmp_path / "parts", "valid")
     assert by_step == pytest.approx(losses(tmp_path / "whole", "valid"), abs=2e-4)
@@ -251,12 +251,12 @@ def test_a_checkpoint_of_another_size_is_refused(
 
 
 PATIENCE = "training.stop_after_validations=2"
+OFTEN = "training.validate_every_steps=5"
 
 
 def patient(steps: int) -> RunConfig:
     """The settings of a run that stops early, because it soon gets worse."""
-    words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10")
-    return settings(steps, *words, PATIENCE)
+    return settings(steps, "training.peak_learning_rate=0.3", PATIENCE, OFTEN)
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +273,7 @@ def test_training_stops_when_it_no_longer_improves(
     run = Path(shutil.copytree(stopped, tmp_path / "run"))
     by_step = losses(run, "valid")
     best = min(by_step, key=lambda step: by_step[step])
-    assert max(by_step) == best + 20 < 500
+    assert max(by_step) == best + 10 < 500
     assert_same_weights(run / "final", run / "checkpoints" / f"step-{best:07d}")
     # A resumed run asks the same question again, and gets the same answer.
     Trainer(patient(500), text, run, resume=True).train()
@@ -282,10 +282,10 @@ def test_training_stops_when_it_no_longer_improves(
 
 def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
     words = [f"training.{word}" for word in ("stop_on=bleu", "average_last=1")]
-    words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=60"]
-    words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
+    words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=30"]
+    words += ["training.peak_learning_rate=1e-2", "data.valid.0.max_pairs=12"]
     run = tmp_path / "run"
-    final = Trainer(settings(120, *words), text, run).train()
+    final = Trainer(settings(60, *words), text, run).train()
     logged = [entry["bleu"] for entry in log_of(run) if entry["kind"] == "valid"]
     assert len(logged) == 2
     model = checkpoint.load(final)
@@ -415,29 +415,29 @@ def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
 
 def test_a_best_value_of_another_metric_is_discarded(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    bleu = ("training.stop_on=bleu", "training.valid_bleu_sentences=5", PATIENCE)
-    Trainer(settings(10, *bleu), text, run).train()
-    best, metric, _ = best_of(run, 10)
+    bleu = ("training.stop_on=bleu", "training.valid_bleu_sentences=5", PATIENCE, OFTEN)
+    Trainer(settings(5, *bleu), text, run).train()
+    best, metric, _ = best_of(run, 5)
     assert best is not None
     assert (best >= 0, metric) == (True, "bleu")  # a negative loss is never better than a BLEU
-    Trainer(settings(20, PATIENCE), text, run, resume=True).train()
-    best, *others = best_of(run, 20)
-    assert best == pytest.approx(-losses(run, "valid")[20], abs=1e-3)
+    Trainer(settings(10, PATIENCE, OFTEN), text, run, resume=True).train()
+    best, *others = best_of(run, 10)
+    assert best == pytest.approx(-losses(run, "valid")[10], abs=1e-3)
     assert others == ["loss", 0]
     # Without patience nothing is kept, so with it there is no earlier best.
-    Trainer(settings(30), text, run, resume=True).train()
-    assert best_of(run, 30) == (None, None, 0)
-    final = Trainer(settings(40, PATIENCE), text, run, resume=True).train()
-    assert_same_weights(final, run / "checkpoints/step-0000040")
+    Trainer(settings(15, OFTEN), text, run, resume=True).train()
+    assert best_of(run, 15) == (None, None, 0)
+    final = Trainer(settings(20, PATIENCE, OFTEN), text, run, resume=True).train()
+    assert_same_weights(final, run / "checkpoints/step-0000020")
 
 
 def test_a_best_value_whose_model_is_missing_is_discarded(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    Trainer(settings(10, PATIENCE), text, run).train()
+    Trainer(settings(5, PATIENCE, OFTEN), text, run).train()
     shutil.rmtree(run / "best")
-    words = (PATIENCE, "training.peak_learning_rate=10.0")  # from here on it only gets worse
-    final = Trainer(settings(20, *words), text, run, resume=True).train()
-    assert_same_weights(final, run / "checkpoints/step-0000020")
+    words = (PATIENCE, OFTEN, "training.peak_learning_rate=10.0")  # from here on it only gets worse
+    final = Trainer(settings(10, *words), text, run, resume=True).train()
+    assert_same_weights(final, run / "checkpoints/step-0000010")
 
 
 def test_a_stopped_run_continues_when_it_is_extended(
@@ -545,7 +545,7 @@ def test_non_finite_gradients_damage_no_checkpoint(
 def test_models_that_are_no_longer_averaged_are_not_the_result(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     Trainer(settings(10, "training.average_best=1"), text, run).train()
-    final = Trainer(settings(40), text, run, resume=True).train()
+    final = Trainer(settings(20), text, run, resume=True).train()
     assert_average(final, checkpoint.step_folders(run)[-2:])
 
 
@@ -652,7 +652,7 @@ def test_a_very_large_loss_is_logged(tmp_path: Path) -> None:
 def test_fp16_trains_and_resumes_to_the_same_weights(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    words = ("training.precision=fp16",)
+    words = ("training.precision=fp16", "training.batch_tokens=60")
     caplog.set_level("INFO")
     Trainer(settings(10, *words), text, tmp_path / "whole").train()
     by_step = losses(tmp_path / "whole")
@@ -660,12 +660,13 @@ def test_fp16_trains_and_resumes_to_the_same_weights(
     Trainer(settings(5, *words), text, tmp_path / "cut").train()
     Trainer(settings(10, *words), text, tmp_path / "cut", resume=True).train()
     assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
-    Trainer(settings(10, "training.precision=bf16"), text, tmp_path / "bf16").train()
+    Trainer(settings(10, words[1], "training.precision=bf16"), text, tmp_path / "bf16").train()
     assert by_step[10] == pytest.approx(losses(tmp_path / "bf16")[10], abs=0.1)
 
 
 def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
-    words, run = ("training.precision=fp16", "training.log_every_steps=1"), tmp_path / "run"
+    run = tmp_path / "run"
+    words = ("training.precision=fp16", "training.batch_tokens=60", "training.log_every_steps=1")
     Trainer(settings(5, *words), text, run).train()
     path, progress = progress_file(run, 5), progress_of(run, 5)
     assert progress["loss_scale"] == {"value": 65536.0, "good_steps": 5, "skipped_steps": 0}
@@ -686,21 +687,21 @@ def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
     words = ["training.peak_learning_rate=0.05", "training.validate_every_steps=5"]
     words += ["training.average_best=3"]
     run = tmp_path / "run"
-    final = Trainer(settings(60, *words), text, run).train()
+    final = Trainer(settings(40, *words), text, run).train()
     by_step = losses(run, "valid")
     best = sorted(by_step, key=lambda step: by_step[step])[:3]
-    assert sorted(best) != [50, 55, 60], "the last ones would be the same"
+    assert sorted(best) != [30, 35, 40], "the last ones would be the same"
     folders = sorted((run / "best-models").iterdir())
     assert [folder.name for folder in folders] == [f"step-{step:07d}" for step in sorted(best)]
     assert_average(final, folders)
     # A run that was interrupted, even if a kept model was lost, gives the same result.
     cut = tmp_path / "cut"
-    Trainer(settings(30, *words), text, cut).train()
-    assert len(progress_of(cut, 30)["kept"]) == 3
-    Trainer(settings(60, *words), text, cut, resume=True).train()
+    Trainer(settings(20, *words), text, cut).train()
+    assert len(progress_of(cut, 20)["kept"]) == 3
+    Trainer(settings(40, *words), text, cut, resume=True).train()
     assert_same_weights(cut / "final", final)
     shutil.rmtree(folders[0])
-    Trainer(settings(60, *words), text, run, resume=True).train()
+    Trainer(settings(40, *words), text, run, resume=True).train()
     assert_average(final, folders[1:])
     with pytest.raises(UsageError, match=r"training\.average_best: give a corpus in data\.valid"):
         resolve(None, ["training.average_best=2"])
@@ -718,21 +719,21 @@ def test_the_size_that_did_not_fit_the_memory_is_remembered(
 
     run = tmp_path / "run"
     monkeypatch.setattr(Transformer, "forward", forward)
-    Trainer(settings(10), text, run).train()
+    Trainer(settings(5), text, run).train()
     assert "continuing with" in caplog.text
-    assert 1 < progress_of(run, 10)["most_tokens"] <= 60
+    assert 1 < progress_of(run, 5)["most_tokens"] <= 60
     caplog.clear()
-    Trainer(settings(20), text, run, resume=True).train()
+    Trainer(settings(10), text, run, resume=True).train()
     assert "continuing with" not in caplog.text
-    assert losses(run)[20] < losses(run)[5]
-    Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
-    assert progress_of(run, 25)["most_tokens"] is None, "another size of the parts forgets it"
+    assert losses(run)[10] < losses(run)[5]
+    Trainer(settings(15, "training.part_tokens=50"), text, run, resume=True).train()
+    assert progress_of(run, 15)["most_tokens"] is None, "another size of the parts forgets it"
 
 
 def test_a_validation_is_split_if_memory_is_too_small(
     text: Path, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained(10, tmp_path / "whole")
+    trained(5, tmp_path / "whole")
     whole, sizes = Transformer.forward, list[int]()
 
     def forward(self: Transformer, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
@@ -744,12 +745,12 @@ def test_a_validation_is_split_if_memory_is_too_small(
         return whole(self, src, mask, tgt)
 
     monkeypatch.setattr(Transformer, "forward", forward)
-    Trainer(settings(10), text, tmp_path / "cut").train()
+    Trainer(settings(5), text, tmp_path / "cut").train()
     assert max(sizes) > 60
     right = losses(tmp_path / "whole", "valid")
     assert losses(tmp_path / "cut", "valid") == pytest.approx(right, abs=2e-4)
     sizes.clear()
-    Trainer(settings(10, "training.part_tokens=50"), text, tmp_path / "parts").train()
+    Trainer(settings(5, "training.part_tokens=50"), text, tmp_path / "parts").train()
     assert 0 < max(sizes) <= 50, "no more at a time than training has"
 
 
