@@ -18,7 +18,8 @@ from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_training.network.architecture import NEVER
 from dragoman_training.network.attention_weights import look
 from dragoman_training.network.transformer import DecoderLayer, Transformer
-from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import greedy_search, search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.examples import pad
 
@@ -257,11 +258,11 @@ def _tokens(
     """Compare the engine's tokens with the oracle's: greedy and beam 4; int8 only greedy."""
     manifest = graphs.manifest
     alpha = manifest.limits.length_penalty
-    beams = beam_search(model, sources, limits, 4, alpha)
+    beams = search(model, sources, limits, Options(4, alpha))
     with engine(graphs.network("fp32"), manifest) as running:
         for name, options, right in (
             ("greedy", SearchOptions(1, 0.0), greedy),
-            ("beam 4", SearchOptions(4, alpha), [hypothesis.ids for hypothesis in beams]),
+            ("beam 4", SearchOptions(4, alpha), [best.ids for best, *_ in beams]),
         ):
             tokens = translate(running, manifest, sources, options)
             equal = sum(map(operator.eq, tokens, right))
