@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import json
 from collections.abc import Sequence
@@ -101,11 +102,15 @@ def write_marian(folder: Path, model: MarianModel) -> None:
 def _make(folder: Path, model: MarianModel) -> None:
     from transformers import MarianConfig, MarianMTModel
 
-    texts, left_out = model.texts or sentences(1500), 0 if model.texts else LEFT_OUT
-    sides = [
-        _learn_pieces(texts[0], 260, model, folder / "source.spm"),
-        _learn_pieces(texts[1], 220, model, folder / "target.spm"),
-    ]
+    left_out = 0 if model.texts else LEFT_OUT
+    sides = []
+    for side, (name, size) in enumerate((("source.spm", 260), ("target.spm", 220))):
+        if model.texts:
+            trained = _learn_pieces(model.texts[side], size, model.pieces, 1.0)
+        else:
+            trained = _of_sentences(side, size, model.pieces)
+        (folder / name).write_bytes(trained)
+        sides.append(_sorted_pieces(trained))
     lists = [_listed(side, model.tags, left_out) for side in sides]
     if not model.separate_lists:
         both = list(dict.fromkeys([*sides[0], *sides[1]]))
@@ -150,20 +155,30 @@ def _make(folder: Path, model: MarianModel) -> None:
         (folder / "model.safetensors").unlink()
 
 
-def _learn_pieces(texts: Sequence[str], size: int, model: MarianModel, path: Path) -> list[str]:
-    """Train a side's tokens; they are then not in the list's order."""
-    with path.open("wb") as writer:
-        sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=iter(texts),
-            model_writer=writer,
-            model_type=model.pieces,
-            vocab_size=size,
-            hard_vocab_limit=False,  # fewer tokens if the text gives no more
-            # So that some characters are only on one side.
-            character_coverage=1.0 if model.texts else 0.998,
-            minloglevel=2,
-        )
-    pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
+@functools.cache
+def _of_sentences(side: int, size: int, kind: str) -> bytes:
+    """The subword model of a side of `sentences`; some characters are only on one side."""
+    return _learn_pieces(sentences(1500)[side], size, kind, 0.998)
+
+
+def _learn_pieces(texts: Sequence[str], size: int, kind: str, coverage: float) -> bytes:
+    """Train a subword model."""
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(texts),
+        model_writer=writer,
+        model_type=kind,
+        vocab_size=size,
+        hard_vocab_limit=False,  # fewer tokens if the text gives no more
+        character_coverage=coverage,
+        minloglevel=2,
+    )
+    return writer.getvalue()
+
+
+def _sorted_pieces(trained: bytes) -> list[str]:
+    """The tokens of a subword model, not in its order."""
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=trained)
     return sorted(pieces.IdToPiece(i) for i in range(3, pieces.GetPieceSize()))
 
 
