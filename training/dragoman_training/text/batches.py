@@ -12,10 +12,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
-import torch
-
 from dragoman.kernel.errors import UsageError
-from dragoman_training.text.examples import Batch, Examples, Part
+from dragoman_training.text.examples import Batch, Examples, Part, tensors
 
 
 class Batches:
@@ -86,7 +84,7 @@ class Batches:
             return self._examples.batch(part)
         arrays = worker.result()
         self._give()
-        return Batch(*map(torch.from_numpy, arrays))
+        return tensors(arrays)
 
     def _give(self) -> None:
         for worker in self._collators:

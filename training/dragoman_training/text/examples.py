@@ -6,12 +6,10 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from dragoman_training.text.encoding import (
@@ -23,6 +21,10 @@ from dragoman_training.text.encoding import (
     ranges,
 )
 from dragoman_training.text.parallel_text import ParallelText
+
+if TYPE_CHECKING:
+    # Imported only where tensors are made: processes that prepare batches start without it.
+    from torch import Tensor
 
 Numbers = npt.NDArray[np.int64]
 
@@ -48,6 +50,13 @@ class Batch:
         return self.src_ids.size(0) * max(self.src_ids.size(1), self.tgt_in_ids.size(1))
 
 
+def tensors(arrays: Sequence[npt.NDArray[Any]]) -> Batch:
+    """The batch of `Examples.arrays`."""
+    import torch
+
+    return Batch(*map(torch.from_numpy, arrays))
+
+
 def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
     """Split a batch into pieces of at most this many tokens, padding included; pairs stay whole."""
     rows = len(batch.src_ids)
@@ -55,8 +64,9 @@ def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
         rows = max(1, most_tokens * rows // batch.padded_tokens)
     sides = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids, batch.linked)
     given = [side for side in sides if side is not None]
-    for tensors in zip(*(torch.split(side, rows) for side in given), strict=True):
-        yield Batch(*tensors)
+    split = (side.split(rows) for side in given)  # type: ignore[no-untyped-call]
+    for parts in zip(*split, strict=True):
+        yield Batch(*parts)
 
 
 @dataclass(frozen=True)
@@ -322,7 +332,7 @@ class Examples:
 
     def batch(self, part: Part) -> Batch:
         """Collate the examples of a part."""
-        return Batch(*map(torch.from_numpy, self.arrays(part)))
+        return tensors(self.arrays(part))
 
     def arrays(self, part: Part) -> list[npt.NDArray[Any]]:
         """The tensors of a part's `Batch`, as arrays."""
@@ -411,6 +421,8 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
     ids = np.full((len(rows), longest), PAD_ID, dtype=np.int64)
     for row, sequence in zip(ids, rows, strict=True):
         row[: len(sequence)] = sequence
+    import torch
+
     return torch.from_numpy(ids)
 
 

@@ -48,7 +48,7 @@ def examples(tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path) -> Exam
     return Examples([linked, sampled], tokenizer, 200, files=encoded)
 
 
-def test_other_processes_prepare_the_same(
+def test_other_processes_prepare_the_same_until_one_ends(
     examples: Examples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "Worker", Ready)
@@ -80,6 +80,14 @@ def test_other_processes_prepare_the_same(
         ahead.collate_ahead(parts[:5])
         for part in (parts[3], parts[3], parts[0], parts[7]):
             assert torch.equal(ahead.batch(part).src_ids, examples.batch(part).src_ids)
+        # A process that ends is reported in one line.
+        for worker in ahead._collators:
+            worker.process.kill()
+            worker.process.join()
+        message = r"has ended with the code -9; .* set training\.batch_processes=0"
+        with pytest.raises(UsageError, match=message) as raised:
+            collate(ahead, parts)
+        assert "\n" not in str(raised.value)
 
 
 def refuse(_self: Examples, _part: Part) -> None:
@@ -94,22 +102,6 @@ def same_parts(actual: list[list[Part]], right: list[list[Part]]) -> bool:
         for step, other_step in zip(actual, right, strict=True)
         for part, other_part in zip(step, other_step, strict=True)
     )
-
-
-def test_a_process_that_ends_is_reported_in_one_line(
-    examples: Examples, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batches, "Worker", Ready)
-    parts = [part for step in examples.steps(*PLAN) for part in step]
-    with Batches(examples, 1) as ahead:
-        ahead.collate_ahead(parts[:1])
-        (worker,) = ahead._collators
-        worker.process.kill()
-        message = r"has ended with the code -9; .* set training\.batch_processes=0"
-        worker.process.join()
-        with pytest.raises(UsageError, match=message) as raised:
-            collate(ahead, parts)
-        assert "\n" not in str(raised.value)
 
 
 def collate(ahead: Batches, parts: list[Part]) -> None:

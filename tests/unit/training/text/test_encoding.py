@@ -152,7 +152,7 @@ def test_a_full_disk_leaves_no_incomplete_file(
 
 
 def test_large_text_is_encoded_in_processes(
-    tmp_path: Path, counting: Counting, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is that of one process, and so is the error for a text that cannot be written."""
     monkeypatch.setattr(encoding, "_PARALLEL_BYTES", 0)
@@ -160,19 +160,24 @@ def test_large_text_is_encoded_in_processes(
     source, some = text(tmp_path), text(tmp_path, max_pairs=100)
     texts = [Numbered(0, source), Numbered(1, some), Numbered(1, source, Drawing(0.1, 3))]
     files = TokenFiles(tmp_path / "encoded", tokenizer_path)
-    encoded_texts = files.encode_all(texts, counting, LIMIT)
-    assert counting.encoded == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(Tokenizer, "encode_all", refuse)
+        encoded_texts = files.encode_all(texts, tokenizer, LIMIT)
     assert sorted(path.name for path in (tmp_path / "encoded").iterdir() if path.is_dir()) == [
         *("0", "1", "1-3"),
     ]
     assert [pairs_of(encoded_text) for encoded_text in encoded_texts[:2]] == [
-        pairs_of(encode(plain, counting, LIMIT)) for plain in (source, some)
+        pairs_of(encode(plain, tokenizer, LIMIT)) for plain in (source, some)
     ]
     for drawn, usual in zip(pairs_of(encoded_texts[2]), pairs_of(encoded_texts[0]), strict=True):
-        assert [*map(counting.decode, drawn)] == [*map(counting.decode, usual)]
+        assert [*map(tokenizer.decode, drawn)] == [*map(tokenizer.decode, usual)]
     (tmp_path / "encoded" / "2").write_text("in the way")
     with pytest.raises(UsageError, match="encoded/2: cannot be written"):
-        files.encode_all([*texts, Numbered(2, source)], counting, LIMIT)
+        files.encode_all([*texts, Numbered(2, source)], tokenizer, LIMIT)
+
+
+def refuse(_self: Tokenizer, _texts: Sequence[str]) -> list[list[int]]:
+    raise AssertionError("encoded in this process")
 
 
 class Waiting(Counting):
