@@ -17,7 +17,8 @@ from dragoman_serving.engine.compiled.library import LANES
 from dragoman_serving.engine.compiled.weights import load_weights
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_training.firefox.student_importing import import_student
-from dragoman_training.oracle.search import beam_search
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import search
 from dragoman_training.run import checkpoint
 from safetensors.numpy import load_file
 
@@ -79,13 +80,12 @@ def test_every_token_of_the_graphs_equals_marians(made: Made, stored: str) -> No
     sources = made.sources(lines.sources)
     with engine(Graphs(bundle, manifest).network("fp32"), manifest) as running:
         greedy = translate(running, manifest, sources, SearchOptions(1, 0.0))
-        beams = translate(running, manifest, sources[:20], SearchOptions(4, 0.6))
+        beams = translate(running, manifest, sources[:10], SearchOptions(4, 0.6))
     assert [as_ids(decode(ids)) for ids in greedy] == lines.translations
     model = checkpoint.load(bundle).model
-    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources[:20]]
-    assert beams == [
-        hypothesis.ids for hypothesis in beam_search(model, sources[:20], limits, 4, 0.6)
-    ]
+    limits = [manifest.limits.target_tokens(len(ids)) for ids in sources[:10]]
+    results = search(model, sources[:10], limits, Options(4, 0.6))
+    assert beams == [best.ids for best, *_ in results]
 
 
 @pytest.mark.parametrize("shortlist", [False, True])

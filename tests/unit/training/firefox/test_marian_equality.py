@@ -15,7 +15,8 @@ import pytest
 import torch
 from dragoman_training.firefox.student_importing import import_student
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.oracle.constraints import Options
+from dragoman_training.oracle.search import greedy_search, search
 from dragoman_training.run import checkpoint
 from dragoman_training.run.checkpoint import Checkpoint
 from dragoman_training.run.checkpoint_folder import WEIGHTS, read_arrays
@@ -25,9 +26,9 @@ from tests import marian_lines
 from tests.marian_lines import BEAMS, LINES, Ids, Recorded
 from tests.marian_students import KINDS, as_ids, as_text, float_twin, write_student
 
-SOME = 15
+SOME = 8
 """Lines of a beam search of one sentence at a time; all of them are a thorough test."""
-SEVERAL = 50
+SEVERAL = 25
 """Lines of greedy search."""
 
 
@@ -111,7 +112,7 @@ def test_our_own_search_gives_the_same_or_a_better_translation(
     """Than the finished ones of Marian, which ranks unfinished ones among them."""
     lines, tokenizer = kind.recorded.lines[4], loaded.tokenizer
     sources, limits = encoded(loaded, lines.sources[:SOME])
-    hypotheses = beam_search(loaded.model, sources, limits, 4, alpha=0.0)
+    hypotheses = [best for best, *_ in search(loaded.model, sources, limits, Options(4, 0.0))]
     equal = 0
     for source, limit, ours, theirs in zip(
         sources, limits, hypotheses, lines.translations[:SOME], strict=True
