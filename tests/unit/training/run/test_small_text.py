@@ -19,7 +19,10 @@ from tests.unit.training.run.small_runs import assert_same_weights
 
 RECIPES = REPOSITORY / "training/dragoman_training/recipes"
 SMALL = TextSize(pairs=1300, tgt_tokens=26_000, characters=80)
-QUICK = ("model.preset=tiny", "training.steps=4", "training.precision=fp32")
+QUICK = (
+    *("model.preset=tiny", "training.steps=4", "training.precision=fp32"),
+    "training.valid_bleu_sentences=1",
+)
 
 
 def own(folder: Path, pairs: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def command(text: Path, run: Path, *words: str) -> list[str]:
         *("model.feed_forward_size=192", "model.encoder_layers=2", "model.decoder_layers=3"),
         *("model.model_size=64", "vocabulary.size=320", "training.batch_tokens=200"),
         *("training.steps=3", "training.log_every_steps=1", "training.average_last=1"),
+        "training.valid_bleu_sentences=1",
     )
     options = [f"--set={word}" for word in settings]
     files = [str(text / name) for name in ("train.en", "train.de")]
