@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # the gateway, which only draws them, starts faster without NumPy
+    import numpy as np
+    import numpy.typing as npt
+
+    Weights = npt.NDArray[np.float32]
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-Weights = npt.NDArray[np.float32]
 
 MOST_WEIGHTS = 1_000_000
 """Limit for one request or one picture."""
@@ -64,7 +66,7 @@ class Attention:
         """Returns a JSON object, with the weights as nested lists."""
         members: dict[str, Any] = {"source": self.source, "read": self.read, "said": self.said}
         # A float64 prints six digits where a float32 would print nine.
-        rounded = {kind: self.weights(kind).astype(np.float64).round(_DIGITS) for kind in KINDS}
+        rounded = {kind: self.weights(kind).astype("float64").round(_DIGITS) for kind in KINDS}
         members |= {kind: weights.tolist() for kind, weights in rounded.items()}
         members["alignment_heads"] = self.alignment_heads
         members["aligns_when_read"] = self.aligns_when_read

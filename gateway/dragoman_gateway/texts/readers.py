@@ -71,7 +71,7 @@ _MOST_REPLY_BYTES = 64 << 20
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV")
 """Environment variables of a reader, with Python's own: others may be secrets."""
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""NumPy, which the client imports, would reserve memory for a thread on each core."""
+"""NumPy, if a module imports it, would reserve memory for a thread on each core."""
 
 
 class Readers:

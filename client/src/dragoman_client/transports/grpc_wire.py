@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_options.frames import DataType, Tensor
-from tritonclient.utils import InferenceServerException
 
 from dragoman_client.core.access import Access, FilePath
 from dragoman_client.core.address import Address
@@ -40,11 +39,8 @@ _NOT_WRITTEN = "Internal error from Core"
 server's own status is lost then."""
 _NO_GRPC = re.compile("failed to connect .*(Socket closed|Failed parsing HTTP/2|reset by peer)")
 """gRPC's message if the server at the address does not speak gRPC."""
-_DAMAGED = (
-    *(AttributeError, IndexError, KeyError, TypeError, ValueError),
-    InferenceServerException,
-)
-"""Exceptions that tritonclient raises for a malformed answer."""
+_DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""Exceptions that a malformed answer raises."""
 
 
 def open_channel(
@@ -181,9 +177,13 @@ def _values(output: Any, content: bytes) -> Values:
 def _read_contents(response: Any) -> dict[str, Values | None]:
     """Parse an answer that has its outputs as lists, not as raw bytes."""
     from tritonclient.grpc import InferResult
+    from tritonclient.utils import InferenceServerException
 
     result = InferResult(response)
-    arrays = {output.name: result.as_numpy(output.name) for output in response.outputs}
+    try:
+        arrays = {output.name: result.as_numpy(output.name) for output in response.outputs}
+    except InferenceServerException as error:
+        raise ValueError(error) from error
     return {name: None if v is None else v.reshape(-1).tolist() for name, v in arrays.items()}
 
 

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 from dragoman_client import ServerInfo, Translation
 from dragoman_client.core.request import REPEATED
 from dragoman_options.frames import DataType, Tensor
@@ -55,8 +54,10 @@ _MOST_VALUES = 100_000
 """Maximum number of values of a tensor, which are read in the event loop."""
 _MOST_DIMENSIONS = 2
 _LENGTH = struct.Struct("<I")
-_NUMBERS = {"BOOL": "?", "FP32": "<f4", "INT32": "<i4", "INT64": "<i8"}
-"""NumPy's types by Triton's."""
+_NUMBERS = {
+    name: struct.Struct(f"<{code}")
+    for name, code in {"BOOL": "?", "FP32": "f", "INT32": "i", "INT64": "q"}.items()
+}
 _IGNORED = (
     *("timeout", "priority", "sequence_id", "sequence_start", "sequence_end"),
     *("binary_data_output", "triton_enable_empty_final_response"),
@@ -294,7 +295,10 @@ def _decoded(datatype: str, content: bytes, count: int) -> list[Any]:
     """
     try:
         if datatype != "BYTES":
-            return list(np.frombuffer(content, _NUMBERS[datatype])[: count + 1].tolist())
+            number = _NUMBERS[datatype]
+            if len(content) % number.size:
+                return []
+            return [value for (value,) in number.iter_unpack(content[: (count + 1) * number.size])]
         values: list[bytes] = []
         at = 0
         while at < len(content) and len(values) <= count:
