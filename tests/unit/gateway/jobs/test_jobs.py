@@ -31,12 +31,14 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.jobs import job_queue as module
 from dragoman_gateway.jobs.job import Job
 from dragoman_gateway.jobs.jobs import Jobs
-from dragoman_gateway.texts.readers import Readers
+from dragoman_gateway.texts.readers import Readers, _Process
 
 from tests.unit.gateway.texts.model_server import ModelServer, translations_of
 from tests.unit.gateway.texts.test_translations import until
 
 TO_GERMAN = {"source_language": "en", "target_language": "de"}
+IDLE: list[_Process] = []
+"""Readers that the tests of a module leave to the next one: starting one takes a quarter second."""
 
 
 class Admission:
@@ -65,6 +67,7 @@ class Office:
         self.server, self.access = server, Admission()
         settings = GatewaySettings(folder=folder, **given)
         self.readers = Readers(settings)
+        self.readers._idle = IDLE
         self.jobs = Jobs(settings, cast(Access, self.access), translations_of(server), self.readers)
 
     async def submit(
@@ -103,7 +106,6 @@ async def opened(
         yield office
     finally:
         await office.jobs.close()
-        await office.readers.close()
 
 
 @pytest.fixture
