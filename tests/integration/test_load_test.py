@@ -18,8 +18,8 @@ def load_test(served: Served, *words: str, protocol: str = "grpc") -> int:
     """Run the command with short windows, in which a busy machine answers too; its exit code."""
     begin_s = time.monotonic()
     served.grpc.translate("Good morning.", target_language="de")
-    window_s = max(0.3, 20 * (time.monotonic() - begin_s))
-    briefly = ("--warm-up-s", "0.1", "--window-s", f"{window_s:.1f}", "--windows", "2")
+    window_s = max(0.15, 10 * (time.monotonic() - begin_s))
+    briefly = ("--warm-up-s", "0.1", "--window-s", f"{window_s:.2f}", "--windows", "2")
     url = getattr(served.server, f"{protocol}_url")
     metrics = f"http://127.0.0.1:{served.server.ports.metrics}/metrics"
     server = ("--url", url, "--metrics-url", metrics, "--target-language", "de")
@@ -39,17 +39,17 @@ def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -
     file, page, texts = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "texts"
     texts.write_text("Good morning.\nI would like a cup of coffee.\n<script>alert(1)</script>\n")
     recorded = tmp_path / "times"
-    recorded.write_text("\n".join(str(number / 20) for number in range(20)))
-    words = ("--concurrency", "1,4", "--rate", "20", "--arrivals-file", str(recorded))
+    recorded.write_text("\n".join(str(number / 40) for number in range(40)))
+    words = ("--concurrency", "1,4", "--rate", "40", "--arrivals-file", str(recorded))
     outputs = ("--json", str(file), "--html", str(page))
     code = load_test(
         shipped, *words, *outputs, "--texts", str(texts), "--batch-size", "1,3", protocol=protocol
     )
     assert code == 0
     measured = points(file)
-    # A record of 20 requests a second has three times as many sentences in batches of three.
-    single = ["20/s recorded", "20/s poisson", "concurrency 1", "concurrency 4"]
-    triple = ["60/s recorded", "20/s poisson", "concurrency 1", "concurrency 4"]
+    # A record of 40 requests a second has three times as many sentences in batches of three.
+    single = ["40/s recorded", "40/s poisson", "concurrency 1", "concurrency 4"]
+    triple = ["120/s recorded", "40/s poisson", "concurrency 1", "concurrency 4"]
     assert [point.load for point in measured] == single + triple
     assert [point.batch_size for point in measured] == [1] * 4 + [3] * 4
     for point in measured:

@@ -23,7 +23,7 @@ from tests.gateways import RunningGateway
 from tests.servers import WAIT_S, Served
 
 TEXTS = ["A cup of tea.", "", "Good morning. How are you?"]
-BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
+BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.15", "--windows", "2")
 
 
 @pytest.fixture(scope="module")
