@@ -277,8 +277,7 @@ def test_no_text_breaks_the_translator(translator: Translator, text: str, split:
 def test_requests_leave_nothing_for_the_garbage_collector(translator: Translator) -> None:
     """Runs of the garbage collector would delay everything in flight."""
     options = [OptionArguments(beam_width=1), OptionArguments(beam_width=4)]
-    rounds = 20
-    for _ in range(2):  # the first time, caches are filled
+    for rounds in (2, 12):  # the first time, caches are filled
         gc.collect()
         gc.disable()
         for _ in range(rounds):

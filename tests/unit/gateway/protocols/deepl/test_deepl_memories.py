@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
@@ -42,14 +41,12 @@ def imported(app: Application, content: str = TMX, name: str = "mine") -> dict[s
     assert sent.status == 200
     again = app.call("PUT", path_of(made.json["upload_url"]), content.encode(), kind)
     assert again.status == 400
-    deadline_s = time.monotonic() + 30
-    while time.monotonic() < deadline_s:
-        job = app.send("GET", path).json
-        if job["results"][0]["status"] in ("completed", "failed"):
-            assert (job["operation"], job["product"]) == ("import", "translation_memory")
-            result: dict[str, Any] = job["results"][0]
-            return result
-    raise AssertionError("the import has not ended")
+    app.run(wait_for_imports(app))
+    job = app.send("GET", path).json
+    assert (job["operation"], job["product"]) == ("import", "translation_memory")
+    result: dict[str, Any] = job["results"][0]
+    assert result["status"] in ("completed", "failed")
+    return result
 
 
 def upload_path(app: Application, **headers: str) -> str:
