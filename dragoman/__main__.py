@@ -2,6 +2,6 @@
 
 import sys
 
-from dragoman.cli import main
+from dragoman.cli import program
 
-sys.exit(main())
+sys.exit(program())
