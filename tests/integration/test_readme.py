@@ -7,9 +7,11 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -20,7 +22,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from tritonclient.grpc import service_pb2
 
 from dragoman.kernel.manifest import Manifest
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, CommandLine
 from tests.servers import Served
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -58,6 +60,22 @@ def in_shell(code: str, folder: Path, served: Served) -> str:
     """Run commands in a folder, with this server as the default one."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return run(["bash", "-ec", code], folder, PATH=path, DRAGOMAN_URL=served.server.grpc_url)
+
+
+@pytest.fixture
+def in_process(
+    shipped: Served, tmp_path: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], str]:
+    """Runs lines of `dragoman` commands like `in_shell`, but imports what they need only once."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGOMAN_URL", shipped.server.grpc_url)
+
+    def run_lines(code: str) -> str:
+        commands = [shlex.split(line) for line in code.splitlines()]
+        assert all(command[0] == "dragoman" for command in commands)
+        return "".join(cli.prints(*words) for _, *words in commands)
+
+    return run_lines
 
 
 def test_python(shipped: Served) -> None:
@@ -124,10 +142,10 @@ def test_options(shipped: Served) -> None:
     assert {"sh", "python"} <= set(kinds)
 
 
-def test_attention(shipped: Served, tmp_path: Path) -> None:
+def test_attention(shipped: Served, tmp_path: Path, in_process: Callable[[str], str]) -> None:
     """The commands and the example of docs/attention.md."""
     (code,) = blocks("console", "--out attention.html", "docs/attention.md")
-    in_shell(code, tmp_path, shipped)
+    in_process(code)
     assert "▁animal" in (tmp_path / "attention.html").read_text(encoding="utf-8")
     text = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
     (example,) = [code for kind, code in BLOCK.findall(text) if "dragoman_client" in code]
@@ -137,7 +155,7 @@ def test_attention(shipped: Served, tmp_path: Path) -> None:
     sizes = Manifest.load(bundle).dimensions
     assert printed.rstrip().endswith(f"({sizes.decoder_layers}, {sizes.heads}, 5, 5)")
     (code,) = [code for _, code in BLOCK.findall(text) if "--figure positions" in code]
-    printed = in_shell(code.replace("my-bundle", str(bundle)), tmp_path, shipped)
+    printed = in_process(code.replace("my-bundle", str(bundle)))
     assert printed.split() == ["house.svg", "all.pdf", "positions.svg", "architecture.svg"]
 
 
@@ -167,11 +185,11 @@ def test_books(shipped: Served, tmp_path: Path) -> None:
     assert translated.startswith("# ")
 
 
-def test_load_test(shipped: Served, tmp_path: Path) -> None:
+def test_load_test(tmp_path: Path, in_process: Callable[[str], str]) -> None:
     (code,) = blocks("console", "--html report.html", "docs/load-test.md")
     (tmp_path / "english.txt").write_text("Good morning.\n")
-    briefly = "--warm-up-s 0.1 --window-s 0.2 --windows 2 --metrics-url none"
-    printed = in_shell(f"{code.splitlines()[0]} {briefly} --slo p99=60s", tmp_path, shipped)
+    briefly = "--warm-up-s 0.1 --window-s 0.15 --windows 2 --metrics-url none"
+    printed = in_process(f"{code.splitlines()[0]} {briefly} --slo p99=60s")
     assert printed.count(": met") == 3
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
