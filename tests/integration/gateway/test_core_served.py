@@ -39,7 +39,7 @@ async def gateway(shipped: Served, request: pytest.FixtureRequest) -> AsyncItera
         yield gateway
 
 
-def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
+def texts_of(pages: list[Path], most_characters: int) -> list[str]:
     """Parts of pages with this many characters, wherever they end."""
     texts = []
     for page in pages:
@@ -66,7 +66,7 @@ async def test_cached_translations_of_real_pages_equal_the_servers(
     gateway: Gateway, options: dict[str, Any]
 ) -> None:
     given = {"source_language": "en", "target_language": "de", **options}
-    texts = texts_of(PAGES[:3] if "beam_width" in options else PAGES[:2])
+    texts = texts_of(PAGES[:3] if "beam_width" in options else PAGES[:2], 700)
 
     of = gateway.translations
     expected = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
