@@ -105,25 +105,32 @@ _HEAD = b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\n"
 _H2 = request_frames("/inference.GRPCInferenceService/ModelInfer", scheme=b"https")
 
 
-@pytest.mark.parametrize(
-    ("protocol", "sent"),
-    [
-        ("http/1.1", b""),
-        ("http/1.1", _HEAD[:30]),
-        ("http/1.1", _HEAD + b"X-Half: "),
-        ("http/1.1", _HEAD + b"Content-Length: 9\r\n\r\n{"),
-        ("http/1.1", b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-        ("h2", b""),
-        ("h2", b"PRI * HTTP/2.0\r\n"),
-        ("h2", request_frames("/")[:45]),
-        ("h2", _H2),
-        ("h2", _H2 + frame(Type.DATA, 0, 1, struct.pack(">BI", 0, 100) + b"half")),
-    ],
+_HALF_SENT = (
+    ("http/1.1", b""),
+    ("http/1.1", _HEAD[:30]),
+    ("http/1.1", _HEAD + b"X-Half: "),
+    ("http/1.1", _HEAD + b"Content-Length: 9\r\n\r\n{"),
+    ("http/1.1", b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    ("h2", b""),
+    ("h2", b"PRI * HTTP/2.0\r\n"),
+    ("h2", request_frames("/")[:45]),
+    ("h2", _H2),
+    ("h2", _H2 + frame(Type.DATA, 0, 1, struct.pack(">BI", 0, 100) + b"half")),
 )
-def test_an_idle_or_half_sent_connection_ends(proxy: Proxy, protocol: str, sent: bytes) -> None:
-    with proxy.connect(protocol) as connection:
-        connection.sendall(sent)
-        assert_ends(connection)
+
+
+def test_idle_and_half_sent_connections_end(proxy: Proxy) -> None:
+    """All at once, as each takes seconds."""
+    with contextlib.ExitStack() as stack:
+        connections = []
+        for protocol, sent in _HALF_SENT:
+            connections.append(stack.enter_context(proxy.connect(protocol)))
+            connections[-1].sendall(sent)
+        for connection, case in zip(connections, _HALF_SENT, strict=True):
+            try:
+                assert_ends(connection)
+            except TimeoutError:
+                pytest.fail(f"the connection is held: {case}")
 
 
 def test_a_connection_without_a_handshake_ends(proxy: Proxy) -> None:

@@ -157,43 +157,50 @@ FORM = b"Content-Type: multipart/form-data; boundary=x\r\n"
 PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
 
 
-@pytest.mark.parametrize(
-    ("line", "headers", "begin", "piece", "status"),
-    [
-        (b"POST /api/v1/translate", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
-        (b"POST /v2/translate", b"Transfer-Encoding: chunked\r\n", b"", b"1\r\n{\r\n", b"408"),
-        (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"1;", b"a", b"408"),
-        (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"0\r\n", b"a: b\r\n", b"408"),
-        (b"POST /translate_file", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
-        (b"POST /v2/document", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
-        (b"POST /api/v1/documents", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
-        (b"POST /v1/chat/completions", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
-        (b"POST /mcp", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
-        (b"POST /kiss-translator", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
-        (b"GET /livez", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
-        (b"POST /nowhere", b"Content-Length: 99999\r\n", b"", b"{", b"404"),  # before its body
-    ],
+SLOW_BODIES = (
+    (b"POST /api/v1/translate", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+    (b"POST /v2/translate", b"Transfer-Encoding: chunked\r\n", b"", b"1\r\n{\r\n", b"408"),
+    (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"1;", b"a", b"408"),
+    (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"0\r\n", b"a: b\r\n", b"408"),
+    (b"POST /translate_file", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+    (b"POST /v2/document", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+    (b"POST /api/v1/documents", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+    (b"POST /v1/chat/completions", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+    (b"POST /mcp", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+    (b"POST /kiss-translator", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+    (b"GET /livez", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+    (b"POST /nowhere", b"Content-Length: 99999\r\n", b"", b"{", b"404"),  # before its body
 )
-def test_a_body_that_arrives_too_slowly_ends(
-    slow: RunningGateway, line: bytes, headers: bytes, begin: bytes, piece: bytes, status: bytes
-) -> None:
-    """A few bytes arrive every 50 ms, which is below the rate of `--upload-timeout-s`."""
-    head = line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + begin
-    answer = b""
-    with socket.create_connection(("127.0.0.1", slow.port), 0.05) as connection:
-        begin_s = time.monotonic()
-        connection.sendall(head)
-        with contextlib.suppress(ConnectionError):
-            while time.monotonic() - begin_s < 20:
-                with contextlib.suppress(TimeoutError):
-                    received = connection.recv(65536)
-                    if not received:
-                        break
-                    answer += received
-                connection.sendall(piece)
-            else:
-                pytest.fail("the connection is held")
-    assert answer.startswith(b"HTTP/1.1 " + status), answer
+"""Line, headers and begin of requests, the piece that is repeated, and the status."""
+
+
+def test_bodies_that_arrive_too_slowly_end(slow: RunningGateway) -> None:
+    """A few bytes arrive every 50 ms, which is below the rate of `--upload-timeout-s`.
+
+    Several at once, as each takes seconds; a client may have ten connections.
+    """
+
+    def answer(line: bytes, headers: bytes, begin: bytes, piece: bytes, _status: bytes) -> bytes:
+        head = line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + begin
+        answer, begin_s = b"", time.monotonic()
+        with socket.create_connection(("127.0.0.1", slow.port), 0.05) as connection:
+            connection.sendall(head)
+            with contextlib.suppress(ConnectionError):
+                while time.monotonic() - begin_s < 20:
+                    with contextlib.suppress(TimeoutError):
+                        received = connection.recv(65536)
+                        if not received:
+                            break
+                        answer += received
+                    connection.sendall(piece)
+                else:
+                    return b"the connection is held"
+        return answer
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda request: answer(*request), SLOW_BODIES))
+    for request, got in zip(SLOW_BODIES, answers, strict=True):
+        assert got.startswith(b"HTTP/1.1 " + request[-1]), (request, got)
 
 
 @pytest.mark.parametrize(
