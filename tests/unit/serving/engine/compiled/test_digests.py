@@ -24,6 +24,8 @@ from tests.digests import digests
 
 FEW, MANY = {"c": 20}, {"c": 200}
 """Number of sentences for an instruction set that takes minutes for more of them."""
+FEW_CASES = ["greedy", "sampling", "beam 4, constraints, details"]
+"""Cases of `FEW`, which use all kernels; others differ from them in the search."""
 CAPACITY = 512
 """Capacity of `decode.c`."""
 EMULATED = 100
@@ -36,6 +38,8 @@ EMULATED = 100
 )
 def test_digests_equal_the_committed_ones(name: str, numbers: dict[str, int], default: int) -> None:
     words = ["--sentences", str(numbers.get(name, default))]
+    if numbers is FEW and name in FEW:
+        words += ["--cases", *FEW_CASES]
     done = subprocess.run(
         [sys.executable, "-m", "tests.digests", *words],
         cwd=REPOSITORY,
