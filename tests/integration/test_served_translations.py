@@ -116,7 +116,7 @@ def test_served_tokens_equal_the_oracles(shipped_fp32: Served, width: int) -> No
     manifest = Manifest.load(BUNDLE)
     limits = manifest.limits
     for source, target in manifest.directions:
-        texts = sentences(10, source)
+        texts = sentences(5, source)
         src = [loaded.tokenizer.encode_source(text, target) for text in texts]
         most = [limits.target_tokens(len(ids)) for ids in src]
         if width == 1:

@@ -82,6 +82,12 @@ async def test_cached_translations_of_real_pages_equal_the_servers(
     assert counts.hits > len(texts)
 
 
+@pytest.mark.parametrize(
+    # Options are the same on both ways.
+    "gateway",
+    ["engine_url", pytest.param("grpc_url", marks=pytest.mark.thorough)],
+    indirect=True,
+)
 async def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(gateway: Gateway) -> None:
     """The server gets all 900 terms at once; the gateway sends only some of them."""
     words = itertools.chain.from_iterable(page.read_text("utf-8").split() for page in PAGES[:4])

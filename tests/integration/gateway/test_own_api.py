@@ -158,25 +158,36 @@ def test_python_examples_run(
     assert (tmp_path / "brief.txt").read_text() == "Hallo."
 
 
-@pytest.mark.parametrize("language", ["curl", "JavaScript"])
-def test_examples_run(
-    document: dict[str, Any], kept: dict[str, str], language: str, tmp_path: Path
+def test_examples_in_a_shell_run(
+    document: dict[str, Any], kept: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "letter.txt").write_text("Good morning.")
     (tmp_path / "memory.tmx").write_text(TMX)
-    for code in samples(document, language, kept):
-        if language == "JavaScript":
-            file = tmp_path / "example.mjs"
-            file.write_text(code)
-            ran = node([str(file)], return_completed_process=True, capture_output=True, text=True)
-        else:
-            command = ["bash", "-ec", code.replace("curl -s", "curl -sS --fail-with-body")]
-            ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    for code in samples(document, "curl", kept):
+        command = ["bash", "-ec", code.replace("curl -s", "curl -sS --fail-with-body")]
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
         assert ran.returncode == 0, (code, ran.stdout, ran.stderr)
-        if "wait_s" in code:
-            assert "done" in ran.stdout
-    if language != "JavaScript":
-        assert (tmp_path / "brief.txt").read_text() == "Hallo."
+        assert "wait_s" not in code or "done" in ran.stdout, (code, ran.stdout)
+    assert (tmp_path / "brief.txt").read_text() == "Hallo."
+
+
+def test_javascript_examples_run(
+    document: dict[str, Any], kept: dict[str, str], tmp_path: Path
+) -> None:
+    """One process imports them all, as in Python."""
+    codes = samples(document, "JavaScript", kept)
+    for number, code in enumerate(codes):
+        (tmp_path / f"{number}.mjs").write_text(code)
+    imports = (
+        f'await import("./{number}.mjs"); console.log("\\0");' for number in range(len(codes))
+    )
+    (tmp_path / "all.mjs").write_text("\n".join(imports))
+    ran = node(
+        [str(tmp_path / "all.mjs")], return_completed_process=True, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, (ran.stdout, ran.stderr)
+    for code, printed in zip(codes, ran.stdout.split("\0\n")[:-1], strict=True):
+        assert "wait_s" not in code or "done" in printed, (code, printed)
 
 
 def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> None:
