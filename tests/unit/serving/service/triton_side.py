@@ -125,7 +125,6 @@ def running(to_serve: ModelsToServe = SHIPPED, **how: Any) -> Iterator[tuple[Ser
             server.stop()
         serving.join(60)
         assert not serving.is_alive()
-    gc.unfreeze()
     gc.set_threshold(*threshold)
 
 
