@@ -34,6 +34,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect garbage once, as pytest does five times after this, and Python once more."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_make_parametrize_id(
     config: pytest.Config,  # noqa: ARG001
     val: object,
