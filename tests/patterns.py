@@ -28,6 +28,8 @@ _FUNCTIONS = {"compile", "match", "fullmatch", "search", "finditer", "findall", 
     "subn",
 }
 _ANCHORED = {"match", "fullmatch"}
+_NAMES = re.compile(r"\bre(?:gex)?\b")
+"""The names of the modules, without which a file has no pattern."""
 _ALPHABETS = ("aA0 _-.\"'<>", "0aA .,-", " \n\t\"'a0", "<&%{[(\"'/=-.:;a0 ")
 """Each orders characters by preference, so that neighbouring parts repeat the same one."""
 _MOST_SHAPES = 60
@@ -82,7 +84,7 @@ def usages(skipped: Mapping[tuple[str, str], str | None]) -> list[Usage]:
     faults: list[str] = []
     collected: list[Usage] = []
     for path in paths:
-        if "re" in path.read_text(encoding="utf-8"):
+        if _NAMES.search(path.read_text(encoding="utf-8")):
             collected += _Module(path, skipped, faults).usages()
     assert not faults, "\n".join(faults)
     return collected
@@ -99,7 +101,7 @@ class _Module:
         self.tree = ast.parse(self.path.read_text(encoding="utf-8"))
         for node in ast.walk(self.tree):
             self.parents |= dict.fromkeys(ast.iter_child_nodes(node), node)
-        for node in ast.walk(self.tree):
+        for node in [self.tree, *self.parents]:
             if isinstance(node, ast.ImportFrom) and node.module in ("re", "regex"):
                 self._fault(node, "import re, not names from it")
             elif isinstance(node, ast.Import):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tests.patterns import Usage, usages
 from tests.timing import fastest_s, fault_of_growth
 
-_SIZE = 16_384
+_SIZE = 8192
 """Size of the largest texts."""
 _PROSE = "On 3 May 2024 the committee approved the annual budget; members met in Room 12. "
 _INPUT: dict[tuple[str, str], str | None] = {
@@ -44,13 +45,19 @@ _INPUT: dict[tuple[str, str], str | None] = {
 """Patterns that depend on input: an example of one of escaped texts; None: the user's own one."""
 
 
+@cache
+def words_s(converted: Callable[[str], Any]) -> float:
+    """The time that it takes to find the words of prose."""
+    words = converted(_PROSE * (_SIZE // len(_PROSE)))
+    word = re.compile(converted(r"\w+|[^\w\s]"))
+    return fastest_s(lambda: [match.span() for match in word.finditer(words)])
+
+
 def fault_of(usage: Usage) -> str | None:
     """Returns the first fault of a pattern's growth, with its text."""
     is_bytes = isinstance(usage.pattern.pattern, bytes)
-    converted: Callable[[str], Any] = (lambda text: text.encode()) if is_bytes else str
-    words = converted(_PROSE * (_SIZE // len(_PROSE)))
-    word = re.compile(converted(r"\w+|[^\w\s]"))
-    prose_s = fastest_s(lambda: [match.span() for match in word.finditer(words)])
+    converted: Callable[[str], Any] = str.encode if is_bytes else str
+    prose_s = words_s(converted)
     for begin, part, end in [("", _PROSE, ""), *usage.shapes()]:
 
         def text_of(size: int, begin: str = begin, part: str = part, end: str = end) -> Any:
