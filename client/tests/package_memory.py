@@ -7,7 +7,6 @@ after. Runs in a separate process, because peak memory is measured per process.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from dragoman_client.files.file_formats import Reading, open_reader
 from dragoman_client.files.file_report import FileReport
 from dragoman_options.markup import Markup, PlacedCodes
 from office_documents import docx, members, run
+from page_memory import peak_kib
 
 _WORDS = [
     *("the", "a", "of", "and", "in", "to", "book", "house", "water"),
@@ -81,10 +81,6 @@ def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translati
     ]
 
 
-def _peak_mib() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-
-
 def main(kind: str, *sizes: int) -> None:
     """Translate a generated package, and print the measurements."""
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +94,7 @@ def main(kind: str, *sizes: int) -> None:
             text_bytes = max(
                 member.file_size for member in archive.infolist() if member.filename.endswith("ml")
             )
-        before, begin_s = _peak_mib(), time.process_time()
+        before, begin_s = peak_kib() >> 10, time.process_time()
         texts = translate_document(
             source,
             source.with_name(f"b.{kind}"),
@@ -111,7 +107,9 @@ def main(kind: str, *sizes: int) -> None:
         )
         counts = {"bytes": source.stat().st_size, "largest_text_bytes": text_bytes, "texts": texts}
         took_s = round(time.process_time() - begin_s, 1)
-    print(json.dumps({**counts, "mib_before": before, "mib": _peak_mib(), "processor_s": took_s}))
+    print(
+        json.dumps({**counts, "mib_before": before, "mib": peak_kib() >> 10, "processor_s": took_s})
+    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from typing import Any, Literal
 MOST_TOKEN_CHARACTERS = 1 << 23
 """A longer tag, comment or text without a tag is refused, because it is kept in memory."""
 
+_MOST_KEPT_CHARACTERS = 1 << 18
+"""The tokenizer keeps all that it has read: after so many characters it begins again."""
+
 Kind = Literal["start", "end", "text", "other"]
 
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -58,6 +61,8 @@ class HtmlTokens:
             TokenType.START_TAG: "start",
             TokenType.END_TAG: "end",
         }
+        self._kept_characters = 0
+        """How many the tokenizer has read since its begin."""
         self._unread = ""
         """Text passed to the tokenizer, with line feeds as line ends."""
         self._line_ends: deque[str] = deque()
@@ -77,7 +82,16 @@ class HtmlTokens:
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
-        tokens = self._read(self._tokenizer.feed(self._normal(text)))
+        tokens = []
+        self._kept_characters += len(text)
+        if self._kept_characters > _MOST_KEPT_CHARACTERS:
+            end = text.find(">", text.rfind("</")) + 1
+            tokens, text = self._read_part(text[:end]), text[end:]
+            # Behind an end tag its state is that of the begin.
+            if tokens and tokens[-1].kind == "end" and not self._unread:
+                self._tokenizer.reset()
+                self._kept_characters = len(text)
+        tokens += self._read_part(text)
         if len(self._unread) > MOST_TOKEN_CHARACTERS:
             raise ValueError(
                 "a tag, comment, script or text without a tag of more than "
@@ -87,12 +101,15 @@ class HtmlTokens:
 
     def close(self) -> list[HtmlToken]:
         """Returns the remaining tokens."""
-        tokens = self._read(self._tokenizer.feed(self._normal(self._held)))
+        tokens = self._read_part(self._held)
         self._tokenizer.close()
         tokens += self._read(self._tokenizer)
         if self._unread:
             tokens.append(HtmlToken("other", self._as_written(self._unread)))
         return tokens
+
+    def _read_part(self, text: str) -> list[HtmlToken]:
+        return self._read(self._tokenizer.feed(self._normal(text)))
 
     def _normal(self, text: str) -> str:
         self._line_ends += _LINE_END.findall(text)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from random import Random
 
 import pytest
 from document_trees import html_tree, ordered
 from dragoman_documents.core.segments import Segment
+from dragoman_documents.html import html_tokens
 from dragoman_documents.html.html_reader import HtmlReader
+from dragoman_documents.html.html_tokens import HtmlTokens
 from dragoman_options.markup import PlacedCodes
 from html_documents import inputs, soups, trees
 from hypothesis import example, given, settings
@@ -86,6 +89,29 @@ def test_random_tag_soup(document: bytes, noise: str, seed: int) -> None:
 @settings(max_examples=100)
 def test_random_pages_without_errors(document: bytes, noise: str, seed: int) -> None:
     check_html(document, noise, Random(seed), is_tree=True)
+
+
+def tokens(text: str, chunk: int) -> list[tuple[str, ...]]:
+    """The tokens of a page that is read in chunks; adjacent texts are joined."""
+    source = HtmlTokens()
+    chunks = (text[begin : begin + chunk] for begin in range(0, len(text), chunk))
+    every = [token for part in chunks for token in source.feed(part)] + source.close()
+    return [
+        (kind, "".join(token.raw for token in same), *rest)
+        for (kind, *rest), same in groupby(every, lambda token: (token.kind, token.name))
+    ]
+
+
+@given(st.lists(soups(), max_size=4), st.integers(1, 200))
+@settings(max_examples=50)
+def test_a_tokenizer_that_often_begins_again_returns_the_same(
+    parts: list[bytes], chunk: int
+) -> None:
+    text = b"".join(parts).decode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(html_tokens, "_MOST_KEPT_CHARACTERS", 0)
+        often = tokens(text, chunk)
+    assert often == tokens(text, len(text) + 1)
 
 
 @given(st.sampled_from((b"", b"\xff\xfe", b"<meta charset=gbk>")), st.binary(max_size=60))

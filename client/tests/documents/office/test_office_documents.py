@@ -576,11 +576,11 @@ def test_a_package_is_recognized_by_its_beginning(document: bytes, form: str) ->
 
 
 @pytest.mark.parametrize(
-    "words", [("docx", "4000", "8000000"), ("epub", "300")], ids=lambda words: words[0]
+    "words", [("docx", "2000", "8000000"), ("epub", "300")], ids=lambda words: words[0]
 )
 def test_memory_does_not_depend_on_the_size(words: tuple[str, ...]) -> None:
     program = Path(__file__).parents[2] / "package_memory.py"
     done = subprocess.run([sys.executable, str(program), *words], check=True, capture_output=True)
     measured = json.loads(done.stdout)
-    assert measured["texts"] > 3000
-    assert measured["mib"] - measured["mib_before"] < 12
+    assert measured["texts"] >= 2000
+    assert measured["mib"] - measured["mib_before"] < 6
