@@ -124,12 +124,12 @@ async def test_an_error_in_a_batch_cancels_the_rest(url: str) -> None:
         assert answers == [translated("a"), translated("b")]
 
 
-async def test_a_thousand_concurrent_requests_are_answered(url: str) -> None:
-    """No answer is lost, duplicated or returned for another request."""
+async def test_hundreds_of_concurrent_requests_are_answered(url: str) -> None:
+    """No answer is lost, duplicated or returned for another request; HTTP has 100 connections."""
     async with AsyncTranslator(url, timeout_s=120) as translator:
-        requests = (translator.translate(str(number)) for number in range(1000))
+        requests = (translator.translate(str(number)) for number in range(300))
         assert [translation.text for translation in await asyncio.gather(*requests)] == [
-            translated(str(number)) for number in range(1000)
+            translated(str(number)) for number in range(300)
         ]
 
 
