@@ -50,6 +50,7 @@ class _Held:
         texts: the texts in it.
         size: its size in characters.
         inner: the open elements in it.
+        labels: how many of them are apart.
         label: the pieces of an open label of a picture, which is a text of its own.
     """
 
@@ -59,6 +60,7 @@ class _Held:
     texts: list[str] = field(default_factory=list)
     size: int = 0
     inner: list[Element] = field(default_factory=list)
+    labels: int = 0
     label: Run = field(default_factory=Run)
 
     @property
@@ -102,7 +104,7 @@ class _Held:
             self.texts.append(token.raw)
         is_tag = self._opens(token, languages) or token.kind == "end"
         is_edge = is_tag and self.last.is_apart
-        if is_edge or not any(element.is_apart for element in self.inner):
+        if is_edge or not self.labels:
             self.end_label(spelling)
             self.parts.append(raw)
         elif token.kind == "text" and self.last.is_translated:
@@ -112,7 +114,7 @@ class _Held:
             piece = kinds[token.kind] if is_tag else Opaque
             self.label.add(piece((raw,)), len(token.raw))
         if token.kind == "end" and self.inner:
-            self.inner.pop()
+            self.labels -= self.inner.pop().is_apart
 
     def _opens(self, token: HtmlToken, languages: DocumentLanguages) -> bool:
         """Open the element of a start tag, if it has an end tag."""
@@ -127,6 +129,7 @@ class _Held:
         element.inherit(self.inner[-1] if self.inner else Element(""))
         element.is_apart = self.has_labels and html_profile.is_label(name, values)
         self.inner.append(element)
+        self.labels += element.is_apart
         return True
 
     def end_label(self, spelling: Spelling) -> None:

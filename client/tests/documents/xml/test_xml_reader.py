@@ -200,7 +200,8 @@ def test_a_long_element_in_a_text_is_not_buffered(
     monkeypatch.setattr(xml_segmenter, "MOST_NESTED_BYTES", 1 << 16)  # for one with texts
     profile = "html" if element != "footnote" else "article"
     begin = f"<{profile}><p>Before <{element}>".encode()
-    document = begin + b"<g>x y</g>" * 10_000 + f"</{element}> after</p></{profile}>".encode()
+    content = b"<g>" + b"x y " * 12 + b"</g>"
+    document = begin + content * 2000 + f"</{element}> after</p></{profile}>".encode()
     source, given, taken = reader(), 0, 0
     for at in range(0, len(document), 1 << 13):
         chunk = document[at : at + (1 << 13)]
