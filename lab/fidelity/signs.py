@@ -39,7 +39,7 @@ def listed(what: str) -> list[str]:
 
 def emoji() -> list[str]:
     """Emoji as Unicode lists them: single, with tones, flags, keys, and joined sequences."""
-    plain = [chr(code) for code in range(0xA9, 0x1FAFF) if regex.match(r"\p{Emoji}", chr(code))]
+    plain = regex.findall(r"\p{Emoji}", "".join(map(chr, range(0xA9, 0x1FAFF))))
     flagged = [
         character
         for character in plain
