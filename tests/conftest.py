@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     numbers: Counter[str] = Counter()
     for item in items:
-        path = item.path.relative_to(REPOSITORY).as_posix()
+        path = item.nodeid.partition("::")[0]
         if path.removeprefix("tests/") in PROCESS_LIFE:
             item.add_marker("process_life")
         if not config.pluginmanager.hasplugin("xdist"):

@@ -56,7 +56,7 @@ def fault_of_growth(
             taken_s = measured_s(step, 1)
             if taken_s > 10 * most_s or (taken_s > most_s and measured_s(step, 5) > most_s):
                 return f"{step} take more than {_MOST_OF_PROSE:g} times {size} of prose"
-            step = step + 3 if step < 64 else 4 * step
+            step = step + 6 if step < 64 else 4 * step
         for times in (1, 3, 10):  # more often in case that the machine was busy
             shorter_s, longest_s = measured_s(size // 4, times), measured_s(size, times)
             if longest_s <= prose_s:

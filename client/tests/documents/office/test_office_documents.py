@@ -18,7 +18,7 @@ from dragoman_documents.office.runs import RunReader
 from dragoman_documents.xml.xml_profiles import OPENDOCUMENT
 from dragoman_documents.xml.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markup_laws import NOISE, check_document
 from office_documents import (
@@ -47,8 +47,9 @@ REAL = sorted(
 LARGEST = {
     *("powertools-HC048-Excerpt.docx", "readium-childrens-literature.epub"),
     *("docling-textbox.docx", "odfdo-collection2.odt", "purvis-poetry.epub"),
+    "powertools-solar-system.docx",
 }
-"""Documents that take half of the time of all; others have their elements too."""
+"""Documents that take most of the time of all; others have their elements too."""
 
 
 @pytest.mark.parametrize(
@@ -132,8 +133,14 @@ _PARAGRAPHS = st.builds(
     st.lists(_INLINE, max_size=8),
 )
 
+_FIELD_WITHOUT_RESULT = (
+    '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>XE "a"</w:instrText></w:r>'
+    '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+)
 
-@settings(deadline=None, max_examples=60)
+
+@settings(deadline=None, max_examples=40)
+@example([f"<w:p>{run('a ')}{_FIELD_WITHOUT_RESULT}{run(' b')}</w:p>"], "", Random(1))
 @given(st.lists(_PARAGRAPHS, min_size=1, max_size=3), NOISE, st.randoms(use_true_random=False))
 def test_any_paragraphs(body: list[str], noise: str, random: Random) -> None:
     content = members(docx("".join(body)))["word/document.xml"]
@@ -477,7 +484,7 @@ def test_books() -> None:
 )
 @pytest.mark.parametrize("noise", ["", "<b>&amp;", "]]>\0\ud800", " \n é日\u202e"])
 def test_laws_of_packages(document: bytes, form: str, noise: str) -> None:
-    for seed in range(5):
+    for seed in range(2):
         check_package(document, form, noise, Random(seed))
 
 

@@ -148,7 +148,15 @@ def test_random_bilingual_documents(document: bytes, noise: str, seed: int) -> N
 
 
 @pytest.mark.skipif(not _SHARED.is_dir(), reason="the real documents are not beside the project")
-@pytest.mark.parametrize("path", shared(), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        # The largest one takes most of the time of all, and others have its elements too.
+        pytest.param(path, marks=[pytest.mark.thorough] if path.name == "mumble_en.ts" else [])
+        for path in shared()
+    ],
+    ids=lambda path: path.name,
+)
 def test_real_documents(path: Path) -> None:
     document = path.read_bytes()
     whole = texts(reader(document), document)
