@@ -21,7 +21,7 @@ from tests.conftest import REPOSITORY
 from tests.servers import WAIT_S, Served
 
 PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Dogs &amp; cats</title></head>
+<html lang="en"><head><meta charset="utf-8"><title>I see dogs &amp; cats.</title></head>
 <body>
 <!-- a comment -->
 <p>I like <a href="/cars?a=1&b=2" title="The red car">red <b>cars</b></a> and <em>old houses</em>.
@@ -41,7 +41,7 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 
 DOCUMENTATION = (REPOSITORY / "docs" / "documents.md").read_text(encoding="utf-8")
 EXAMPLES = REPOSITORY / "examples" / "documents"
-PARTS = ("word/document.xml", "word/header1.xml", "word/footnotes.xml")
+PARTS = ("word/document.xml", "word/header1.xml", "word/footer1.xml", "word/footnotes.xml")
 SCHEMAS = "usr/share/php/Symfony/Component/Translation/Resources/schemas"
 
 
@@ -93,7 +93,7 @@ def check_page(html: str) -> None:
     assert '<a href="/cars?a=1&b=2" title="Das rote Auto">rote <b>Autos</b></a>' in html
     assert "<em>alte Häuser</em>" in html
     assert "<code>water()</code>" in html
-    assert "<title>Hunde &amp; Katzen</title>" in html
+    assert "<title>Ich sehe Hunde &amp; Katzen.</title>" in html
     assert 'alt="Ein kleines Haus"' in html
     assert '<p class="notranslate">Dragoman stays <b>English</b>.</p>' in html
     assert '<script>document.write("<b>untouched</b>")</script>' in html
@@ -236,7 +236,7 @@ def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--format", "xml"), "line 2, column 77: mismatched tag"),
+        (("--format", "xml"), "line 2, column 84: mismatched tag"),
         (("--format", "html", "--resume", "--output", "{target}"), "resume: a document"),
         (("--format", "html", "a"), "--format html: give an --input"),
     ],

@@ -350,7 +350,7 @@ def test_tags_in_plain_text_stay_in_every_protocol(
 
 
 PAGE = """<!DOCTYPE html>
-<html><head><title>Dogs &amp; cats</title></head><body>
+<html><head><title>I see dogs &amp; cats.</title></head><body>
 <p>I like <a href="/cars?a=1&b=2">red <b>cars</b></a>. Write &lt;script&gt; here.</p>
 <p class="notranslate">Dragoman stays <b>English</b>.</p>
 <script>document.write("<b>I like red cars.</b>")</script>
@@ -367,7 +367,7 @@ def test_a_page_as_a_document(gateway: RunningGateway) -> None:
     assert answer.headers["content-disposition"].endswith("page.html")
     translated = answer.body.decode()
     for part in (
-        "<title>Hunde &amp; Katzen</title>",
+        "<title>Ich sehe Hunde &amp; Katzen.</title>",
         '<p>Ich mag <a href="/cars?a=1&b=2">rote <b>Autos</b></a>.',
         "&lt;script&gt;",
         '<p class="notranslate">Dragoman stays <b>English</b>.</p>',
