@@ -12,10 +12,11 @@ from dragoman_serving.fidelity.phrases import months
 
 _NUMBER = r"(?<![\w.,:/-])(?P<number>\d{1,3}(?:[.,\u202f]?\d{3})*)"
 _ORDINALS = {
-    "en": re.compile(rf"{_NUMBER}(?P<ending>st|nd|rd|th)(?!\w)-?"),
+    "en": re.compile(rf"{_NUMBER}(?P<ending>(?:st|nd|rd|th)(?:e[nrs]?)?)(?!\w)-?"),
     "de": re.compile(rf"(?<=[\w,;] ){_NUMBER}(?P<ending>\.)(?=\s[^\W\d_])"),
     "fr": re.compile(rf"{_NUMBER}(?P<ending>(?:er|re|ère|nde?|e|i?[eè]me)s?)(?!\w)-?"),
 }
+_BARE = re.compile(rf"{_NUMBER}(?=\s[^\W\d_])")
 _ROMAN = re.compile(r"(?<![^\s(])[IVX]{1,6}(?P<ending>\.)(?=\s[a-zß-ÿ])")
 _DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _MARKS = re.compile(r"\D")
@@ -48,14 +49,7 @@ def ordinals(
     """
     if not {source_language, target_language} <= _ORDINALS.keys():
         return
-    pattern = _ORDINALS[source_language]
-    copied = {match["number"] for match in pattern.finditer(source)}
-    for match in pattern.finditer(target) if copied else ():
-        if match["number"] in copied:
-            is_day = _BEFORE_MONTH[target_language].match(target, match.end()) is not None
-            gap = " " * target[match.end() : match.end() + 1].isalpha()
-            ending = _ending(match["number"], target_language, is_day)
-            yield match.start("ending"), match.end(), ending + gap
+    yield from _endings(source, target, source_language, target_language)
     days = set(_DAY.findall(source))
     for match in _TWO_DAYS[target_language].finditer(target):
         if match["day"] not in days:
@@ -69,6 +63,32 @@ def ordinals(
             if match["ending"] != (right := _ending(match["number"], "en")):
                 yield *match.span("ending"), right
         yield from ((*match.span("again"), ",") for match in _TWICE.finditer(target))
+
+
+def _endings(
+    source: str, target: str, source_language: str, target_language: str
+) -> Iterator[tuple[int, int, str]]:
+    """The endings of ordinals that a translation has as the source writes them, or not at all."""
+    pattern = _ORDINALS[source_language]
+    copied = {match["number"] for match in pattern.finditer(source)}
+    for match in pattern.finditer(target) if copied else ():
+        if match["number"] in copied:
+            is_day = _BEFORE_MONTH[target_language].match(target, match.end()) is not None
+            gap = " " * target[match.end() : match.end() + 1].isalpha()
+            ending = _ending(match["number"], target_language, is_day)
+            if target[match.end() : match.end() + 1] == ".":
+                ending = ending.removesuffix(".")
+            yield match.start("ending"), match.end(), ending + gap
+    if copied:
+        cardinals = {match["number"] for match in _BARE.finditer(source)}
+        written = {match["number"] for match in _ORDINALS[target_language].finditer(target)}
+        for match in _BARE.finditer(target):
+            is_day = _BEFORE_MONTH[target_language].match(target, match.end()) is not None
+            # `World War 2` has no ordinal.
+            is_one = target_language != "en" or target.endswith("the ", 0, match.start())
+            if match["number"] in copied - cardinals - written and is_one and not is_day:
+                ending = _ending(match["number"], target_language)
+                yield match.end(), match.end(), ending
 
 
 def _ending(number: str, language: str, is_day: bool = False) -> str:

@@ -29,6 +29,7 @@ from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
+from dragoman_serving.fidelity.brackets import lost_brackets
 from dragoman_serving.fidelity.clock_times import half_days
 from dragoman_serving.fidelity.literals import Literal, outside
 from dragoman_serving.fidelity.measures import recased
@@ -354,8 +355,8 @@ class Corrections:
     def _localized(
         self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        """Writes large numbers, amounts, times and ordinals as the language does."""
-        if sentence.has_numbers or sentence.phrases:
+        """Writes large numbers, amounts, times, ordinals and brackets as the language does."""
+        if sentence.has_numbers or sentence.phrases or sentence.has_brackets:
             written, reading = self._tokenizer.target.decode(hypothesis.ids), sentence.reading
             compared = (
                 reading.masked(reading.text),
@@ -372,6 +373,7 @@ class Corrections:
                         recased,
                         ordinals,
                         points,
+                        lost_brackets,
                     )
                     for change in changes_of(*compared)
                 ),

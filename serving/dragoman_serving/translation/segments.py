@@ -53,9 +53,9 @@ class SourceSentence(Sentence):
     the case of the request. `capitals` is set if the translation must be in capitals. `terms` are
     spans of the reading's text with a given translation, `phrases` those of which the translation
     must have a phrase of the same meaning. `languages` are those of the sentence and
-    of its translation, `index` is that of its text. `has_numbers`: it has numbers that its
-    translation must have. `has_marks`: an ellipsis and final marks are as in `original`. `prefix`
-    is the given beginning of a translation in capitals.
+    of its translation, `index` is that of its text. `has_numbers`, `has_brackets`: it has some that
+    its translation must have. `has_marks`: an ellipsis and final marks are as in `original`.
+    `prefix` is the given beginning of a translation in capitals.
     """
 
     reading: Reading = _EMPTY
@@ -70,12 +70,14 @@ class SourceSentence(Sentence):
     languages: tuple[str, str] = ("", "")
     index: int = 0
     has_numbers: bool = False
+    has_brackets: bool = False
     prefix: str = ""
 
     @property
     def needs_check(self) -> bool:
         """Whether the sentence has something that its translation might lack."""
-        return self.has_numbers or bool(self.literals or self.terms or self.phrases)
+        has_spans = bool(self.literals or self.terms or self.phrases)
+        return self.has_numbers or self.has_brackets or has_spans
 
     @property
     def text(self) -> str:

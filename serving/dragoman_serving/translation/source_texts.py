@@ -275,6 +275,7 @@ class SourceTexts:
             languages=languages,
             index=index,
             has_numbers=plan.keeps_placeholders and has_digits(read.reading.text),
+            has_brackets=plan.keeps_placeholders and "(" in read.reading.text,
             prefix=self._prefix(index, read, plan) if read.capitals else "",
         )
 

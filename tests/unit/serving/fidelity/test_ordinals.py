@@ -7,6 +7,13 @@ from dragoman_serving.fidelity.ordinals import ordinals
 @pytest.mark.parametrize(
     ("languages", "source", "target", "right"),
     [
+        (("en", "de"), "The 21st century", "Der 21 Jahrhundert", "Der 21. Jahrhundert"),
+        (("en", "fr"), "The 21st century", "Le 21 siècle", "Le 21e siècle"),
+        (("de", "en"), "Der 21. Tag", "It is the 21 day", "It is the 21st day"),
+        (("de", "en"), "Der 2. Weltkrieg begann", "World War 2 began", "World War 2 began"),
+        (("en", "de"), "the 5th of 5 people", "der 5 von 5 Leuten", "der 5 von 5 Leuten"),
+        (("en", "de"), "He came 2nd.", "Er kam 2nd.", "Er kam 2."),
+        (("en", "fr"), "the 1st of May", "le 1ste de mai", "le 1er de mai"),
         (("en", "de"), "the 23rd page", "die 23rd Seite", "die 23. Seite"),
         (("en", "de"), "the 8th and 9th", "die 8th- und 9th-Seite", "die 8. und 9. Seite"),
         (("en", "de"), "7 June", "am 7 Juni", "am 7. Juni"),

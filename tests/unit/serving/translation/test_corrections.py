@@ -502,3 +502,17 @@ def test_marks_are_kept_in_a_text_of_a_document(shipped: Translator, text: str) 
     plain = translated(shipped, text).text
     assert translated(shipped, text, markup={"codes": []}).text == plain
     assert ("…" in plain, "..." in plain) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["RGB(255, 0, 128)", "Try again (press the up arrow key three times and hit enter):"],
+)
+def test_brackets_of_the_shipped_models_translations_are_pairs(
+    shipped: Translator, text: str
+) -> None:
+    options = {"source_language": "en", "target_language": "de"}
+    (as_generated,) = shipped.translate([text], {**options, "keep_placeholders": False})
+    assert as_generated.text.count("(") > as_generated.text.count(")")
+    (translation,) = shipped.translate([text], options)
+    assert translation.text.count("(") == translation.text.count(")") == 1

@@ -1,0 +1,54 @@
+"""Parentheses that a translation lacks, or has without the other one of the pair."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_BRACKET = re.compile(r"(?<![\w(])\w{1,5}\)|[()]")
+"""A bracket, or `a)` of an enumeration, whose first one some languages omit."""
+_PAIR = re.compile(r"\([^()]*\)")
+_PAUSE = re.compile(r"[,;:](?=\s)")
+_FINAL = " .,;:!?"
+
+
+def lost_brackets(
+    source: str, target: str, _source_language: str, _target_language: str
+) -> Iterator[tuple[int, int, str]]:
+    """Yields what to change in a translation so that its parentheses are pairs.
+
+    Only if those of the sentence are. A closing one is put before the punctuation that follows as
+    many punctuation marks as are in the sentence's parentheses.
+
+    Args:
+        source: a text.
+        target: its translation.
+    """
+    if "(" not in target and ")" not in target:
+        return
+    opened, unopened = _unpaired(target)
+    if not (opened or unopened) or any(_unpaired(source)):
+        return
+    for place in unopened:
+        yield place, place + 1, ""
+    pairs, end_of_words = _PAIR.findall(source), len(target.rstrip(_FINAL))
+    for place in opened:
+        index = min(target.count("(", 0, place), len(pairs) - 1)
+        marks = len(_PAUSE.findall(pairs[index])) if pairs else 0
+        pauses = [match.start() for match in _PAUSE.finditer(target, place, end_of_words)]
+        end = pauses[marks] if marks < len(pauses) else max(place + 1, end_of_words)
+        yield end, end, ")"
+
+
+def _unpaired(text: str) -> tuple[list[int], list[int]]:
+    """Indices of the opening and of the closing brackets of a text without the other one."""
+    opened: list[int] = []
+    unopened: list[int] = []
+    for match in _BRACKET.finditer(text):
+        if match[0] == "(":
+            opened.append(match.start())
+        elif opened:
+            opened.pop()
+        elif match[0] == ")":
+            unopened.append(match.start())
+    return opened, unopened
