@@ -16,6 +16,8 @@ _ORDINALS = {
     "de": re.compile(rf"(?<=[\w,;] ){_NUMBER}(?P<ending>\.)(?=\s[^\W\d_])"),
     "fr": re.compile(rf"{_NUMBER}(?P<ending>(?:er|re|ère|nde?|e|i?[eè]me)s?)(?!\w)-?"),
 }
+_GERMAN_ENDING = re.compile(rf"{_NUMBER}(?P<ending>er|s?te[mnrs]?)(?!\w)")
+"""What stands for the point in some translations: `die 47er Tür`, `das 30ste Kind`."""
 _BARE = re.compile(rf"{_NUMBER}(?=\s[^\W\d_])")
 _ROMAN = re.compile(r"(?<![^\s(])[IVX]{1,6}(?P<ending>\.)(?=\s[a-zß-ÿ])")
 _DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
@@ -71,7 +73,9 @@ def _endings(
     """The endings of ordinals that a translation has as the source writes them, or not at all."""
     pattern = _ORDINALS[source_language]
     copied = {match["number"] for match in pattern.finditer(source)}
-    for match in pattern.finditer(target) if copied else ():
+    patterns = [pattern, _GERMAN_ENDING] if target_language == "de" else [pattern]
+    endings = {match.start(): match for of in patterns for match in of.finditer(target) if copied}
+    for match in endings.values():
         if match["number"] in copied:
             is_day = _BEFORE_MONTH[target_language].match(target, match.end()) is not None
             gap = " " * target[match.end() : match.end() + 1].isalpha()
