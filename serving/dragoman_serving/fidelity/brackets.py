@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 _BRACKET = re.compile(r"(?<![\w(])\w{1,5}\)|[()]")
 """A bracket, or `a)` of an enumeration, whose first one some languages omit."""
-_PAIR = re.compile(r"\([^()]*\)")
+_PAIR = re.compile(r"\([^()]*\)(?=[.,;:!?]|$)")
+"""Brackets before punctuation or at the end, of which the other one's place is known."""
 _PAUSE = re.compile(r"[,;:](?=\s)")
-_FINAL = " .,;:!?"
+_FINAL = '.,;:!?"”“»'
 
 
 def lost_brackets(
@@ -17,8 +18,8 @@ def lost_brackets(
 ) -> Iterator[tuple[int, int, str]]:
     """Yields what to change in a translation so that its parentheses are pairs.
 
-    Only if those of the sentence are. A closing one is put before the punctuation that follows as
-    many punctuation marks as are in the sentence's parentheses.
+    Only if those of the sentence are. A last one is closed if the sentence closes it before
+    punctuation: behind as many punctuation marks as are in the sentence's parentheses.
 
     Args:
         source: a text.
@@ -29,14 +30,15 @@ def lost_brackets(
     opened, unopened = _unpaired(target)
     if not (opened or unopened) or any(_unpaired(source)):
         return
-    for place in unopened:
-        yield place, place + 1, ""
-    pairs, end_of_words = _PAIR.findall(source), len(target.rstrip(_FINAL))
-    for place in opened:
-        index = min(target.count("(", 0, place), len(pairs) - 1)
-        marks = len(_PAUSE.findall(pairs[index])) if pairs else 0
-        pauses = [match.start() for match in _PAUSE.finditer(target, place, end_of_words)]
-        end = pauses[marks] if marks < len(pauses) else max(place + 1, end_of_words)
+    for index in unopened:
+        yield index, index + 1, ""
+    pairs = _PAIR.findall(source)
+    if len(opened) == 1 and pairs and "(" not in target[opened[0] + 1 :]:
+        end = len(target.rstrip(_FINAL))
+        end -= target[end - 1 : end] == " " and target[end - 2 : end - 1].isalnum()
+        pauses = [match.start() for match in _PAUSE.finditer(target, opened[0], end)]
+        marks = len(_PAUSE.findall(pairs[-1]))
+        end = pauses[marks] if marks < len(pauses) else max(opened[0] + 1, end)
         yield end, end, ")"
 
 

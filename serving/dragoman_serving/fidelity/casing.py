@@ -11,6 +11,7 @@ words of titles, such as `Show Hidden Files`, and the first word of a label, suc
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -21,27 +22,38 @@ from dragoman_serving.fidelity.emphasis import WORD, Emphasis, may_have_capitals
 from dragoman_serving.fidelity.letter_case import lower, upper, with_capital
 from dragoman_serving.fidelity.literals import without
 from dragoman_serving.fidelity.names import names_of
-from dragoman_serving.fidelity.phrases import begins_phrase
+from dragoman_serving.fidelity.phrases import needs_capital
 
 _LETTER, _FIRST = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_LETTERS = 5
 """A text in capitals with fewer letters may be an acronym."""
 _FEWEST_WORDS = 3
 """A text of fewer words without capitals may be a term from a list."""
-_MOST_OF_LABEL = 4
-"""Words of a label. In a longer text, the first word is more often a name, as `Brown` in news."""
+_MOST_OF_LABEL, _MOST_OF_TITLE = 2, 24
+"""Words. In a longer text the first word may be a name, as in `Hope is lost`."""
+_LEAST_KNOWN = 2 / 3
+"""Share of a title's words that the vocabulary has in small letters as one token."""
 _NOUNS_HAVE_CAPITALS = "de", "lb"
 _SMALL_IN_TITLES = "a|an|and|as|at|but|by|for|from|in|into|nor|of|off|on|or|the|to|with"
-_BEFORE_NAME = re.compile(
-    r"(?<!\w)(?:Mrs?|Ms|Miss|Dr|Prof|Sir|Lady|Lord|St|Mme|Mlle|M)\.? (?=[A-Z])"
+_IN_TITLES = re.compile(
+    r"\s(?:Again|All|Any|Are|Be|Been|By|Can|Do|Does|For|From|Has|Have|How|If|Is|It|Its|Me|More|My|"
+    "Not|Now|Of|On|Or|Our|Out|Than|That|The|Their|Them|This|To|Up|Was|We|What|When|Where|"
+    r"Which|Who|Why|Will|With|You|Your)\b"
 )
+"""Words that have a capital within a title, but hardly in a name."""
+_NAME = re.compile(
+    r"(?<!\w)(?:(?:Mrs?|Ms|Miss|Dr|Prof|Sir|Lady|Lord|St|Gen|Sen|Capt|Mme|Mlle|M)\.? (?=[A-Z])"
+    r"|(?<=\w\s)No(?:\.|\W*$|\s?[:#])"
+    r"|(?:Apple|Chrome|Excel|Office|Oracle|Outlook|Python|Safari|Teams|Times|Windows|Word)(?!\w))"
+)
+"""Parts of names, also of products that are usual words; and `No` for a number."""
 _SMALL_IN_TITLE = re.compile(_SMALL_IN_TITLES)
 _NO_TITLE = re.compile(rf" (?!(?:{_SMALL_IN_TITLES})\b)[a-zß-öø-ÿ]")
 
 
 def may_be_title(text: str, language: str) -> bool:
     """Whether a text may be a title or a label: a quick check, before its words are looked at."""
-    if language in _NOUNS_HAVE_CAPITALS:
+    if language.startswith(_NOUNS_HAVE_CAPITALS):
         return False
     return _may_be_label(text) or _NO_TITLE.search(text) is None
 
@@ -80,7 +92,14 @@ class Casing:
         """Store the tokenizer of the source."""
         self._emphasis = Emphasis(tokenizer)
 
-    def of(self, text: str, language: str, fixed: Sequence[Span] = (), target: str = "") -> Cased:
+    def of(
+        self,
+        text: str,
+        language: str,
+        fixed: Sequence[Span] = (),
+        target: str = "",
+        titles: bool = True,
+    ) -> Cased:
         """Returns a sentence as the model reads it.
 
         Args:
@@ -88,6 +107,7 @@ class Casing:
             language: its language code.
             fixed: spans that stay as they are.
             target: language code of its translation.
+            titles: whether it may be a title or a label.
         """
         words = without(text, fixed)
         if words.isupper():
@@ -100,10 +120,11 @@ class Casing:
         words = without(read, fixed)
         if words.islower() and len(words.split()) >= _FEWEST_WORDS:
             read = self._with_capitals(read, fixed, language)
-        elif may_be_title(read, language):
+        elif titles and may_be_title(read, language):
             small = self._without_title(read, fixed, language)
             if small != read:
-                return Cased(small, Capitals(only_first=True, language=target))
+                begins = next(filter(str.isalpha, text)).isupper()
+                return Cased(small, Capitals(only_first=True, language=target) if begins else None)
         return Cased(read, _lost_beginning(text, read, target))
 
     def in_small_letters(self, text: str, language: str) -> str | None:
@@ -113,12 +134,15 @@ class Casing:
             text: a sentence as the model reads it.
             language: its language code.
         """
-        if language in _NOUNS_HAVE_CAPITALS or not _may_be_label(text):
+        if language.startswith(_NOUNS_HAVE_CAPITALS) or not _may_be_label(text) or "." in text:
+            return None
+        if _NAME.search(text) is not None or next(names_of(text, language), None) is not None:
             return None
         small = WORD.sub(lambda word: lower(word[0], language), text)
         are_known = all(
             (word.islower() or _has_capital(word))
             and self._emphasis.tokens(lower(word, language)) == 1
+            and not needs_capital(lower(word, language), language)
             for word in WORD.findall(text)
         )
         return small if are_known and small != text else None
@@ -144,27 +168,39 @@ class Casing:
     def _without_title(self, text: str, fixed: Sequence[Span], language: str) -> str:
         """Writes words of a title in small letters, or the first one of a label.
 
-        Only those that the vocabulary has so in fewer tokens, and no rare names, days and months.
+        Only those that have fewer tokens so. What looks like a title may be a name, as `Neil Young`
+        is: most words of a title are single tokens in small letters, or it has one such as `Your`.
         """
+        every = list(itertools.islice(WORD.finditer(text), _MOST_OF_TITLE + 1))
+        if len(every) > _MOST_OF_TITLE:
+            return text
         words = [
             word
-            for word in WORD.finditer(text)
+            for word in every
             if not any(begin < word.end() and word.start() < end for begin, end in fixed)
         ]
         titled = [word for word in words if _SMALL_IN_TITLE.fullmatch(word[0]) is None]
-        if len(titled) < 2 or not all(_has_capital(word[0]) for word in titled):
-            titled = [word for word in words[:1] if _may_be_label(text) and _has_capital(word[0])]
-        if not titled or _BEFORE_NAME.search(text) is not None:
+        capitals = [word for word in titled if _has_capital(word[0])]
+        if _NAME.search(text) is not None or not capitals or capitals[0] is not words[0]:
+            return text
+        small = {word: lower(word[0], language) for word in capitals}
+        tokens = {word: self._emphasis.tokens(small[word]) for word in capitals}
+        known = sum(number == 1 for number in tokens.values())
+        is_title = len(capitals) == len(titled) > 1 and (
+            known >= max(2, _LEAST_KNOWN * len(capitals)) or _IN_TITLES.search(text) is not None
+        )
+        if not is_title and not (_may_be_label(text) and len(capitals) == 1):
             return text
         names = {begin for begin, _ in names_of(text, language)}
-        for word in titled:
-            small = lower(word[0], language)
+        for word in capitals:
             if (
-                self._emphasis.tokens(small) < self._emphasis.tokens(word[0])
+                (is_title or tokens[word] == 1)
+                and tokens[word] < self._emphasis.tokens(word[0])
                 and word.start() not in names
-                and not begins_phrase(small, language)
+                and not text.startswith(".", word.end())
+                and not needs_capital(small[word], language)
             ):
-                text = text[: word.start()] + small + text[word.end() :]
+                text = text[: word.start()] + small[word] + text[word.end() :]
         return text
 
     def _with_beginning(self, text: str, fixed: Sequence[Span], language: str) -> str:

@@ -16,9 +16,9 @@ _ORDINALS = {
     "de": re.compile(rf"(?<=[\w,;] ){_NUMBER}(?P<ending>\.)(?=\s[^\W\d_])"),
     "fr": re.compile(rf"{_NUMBER}(?P<ending>(?:er|re|ère|nde?|e|i?[eè]me)s?)(?!\w)-?"),
 }
-_GERMAN_ENDING = re.compile(rf"{_NUMBER}(?P<ending>er|s?te[mnrs]?)(?!\w)")
-"""What stands for the point in some translations: `die 47er Tür`, `das 30ste Kind`."""
-_BARE = re.compile(rf"{_NUMBER}(?=\s[^\W\d_])")
+_GERMAN_ENDING = re.compile(rf"{_NUMBER}(?P<ending>(?<!0)er|s?te[mnrs]?)(?!\w)")
+"""What stands for the point in some translations: `die 47er Tür`, `das 30ste Kind`; not `80er`."""
+_CENTURY = re.compile(rf"{_NUMBER}(?=\s(?:Jahrhundert|siècle|century))")
 _ROMAN = re.compile(r"(?<![^\s(])[IVX]{1,6}(?P<ending>\.)(?=\s[a-zß-ÿ])")
 _DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _MARKS = re.compile(r"\D")
@@ -74,7 +74,9 @@ def _endings(
     pattern = _ORDINALS[source_language]
     copied = {match["number"] for match in pattern.finditer(source)}
     patterns = [pattern, _GERMAN_ENDING] if target_language == "de" else [pattern]
-    endings = {match.start(): match for of in patterns for match in of.finditer(target) if copied}
+    endings = {
+        match.start(): match for ending in patterns for match in ending.finditer(target) if copied
+    }
     for match in endings.values():
         if match["number"] in copied:
             is_day = _BEFORE_MONTH[target_language].match(target, match.end()) is not None
@@ -83,16 +85,9 @@ def _endings(
             if target[match.end() : match.end() + 1] == ".":
                 ending = ending.removesuffix(".")
             yield match.start("ending"), match.end(), ending + gap
-    if copied:
-        cardinals = {match["number"] for match in _BARE.finditer(source)}
-        written = {match["number"] for match in _ORDINALS[target_language].finditer(target)}
-        for match in _BARE.finditer(target):
-            is_day = _BEFORE_MONTH[target_language].match(target, match.end()) is not None
-            # `World War 2` has no ordinal.
-            is_one = target_language != "en" or target.endswith("the ", 0, match.start())
-            if match["number"] in copied - cardinals - written and is_one and not is_day:
-                ending = _ending(match["number"], target_language)
-                yield match.end(), match.end(), ending
+    for match in _CENTURY.finditer(target):
+        if match["number"] in copied:
+            yield match.end(), match.end(), _ending(match["number"], target_language)
 
 
 def _ending(number: str, language: str, is_day: bool = False) -> str:

@@ -56,9 +56,16 @@ def months(language: str) -> list[str]:
     return [meaning.written for meaning in _meanings(language)[:12]]
 
 
-def begins_phrase(word: str, language: str) -> bool:
-    """Whether a word in small letters begins one of the phrases, such as a day or a month."""
-    return language in _LANGUAGES and word in _sources(language)
+def needs_capital(word: str, language: str) -> bool:
+    """Whether a word in small letters begins a phrase only with a capital, as a month does."""
+    return language in _LANGUAGES and word in _with_capital(language)
+
+
+@lru_cache
+def _with_capital(language: str) -> frozenset[str]:
+    phrases = (phrase for required, _ in _rows(language) for _, phrase, _ in required)
+    words = {word[0] for phrase in phrases if (word := _WORD.match(phrase)) is not None}
+    return frozenset(word.lower() for word in words if word.lower() not in words)
 
 
 @lru_cache

@@ -133,8 +133,10 @@ class FollowUp:
         ]
         searched: Iterator[Future[Hypothesis]] = iter(())
         with contextlib.suppress(DragomanError):
-            searching = map(self._chosen, again, self._submit(again))
-            searched = iter(self.correct(again, list(searching)) if again else ())
+            searching = list(map(self._chosen, again, self._submit(again) if again else ()))
+            # Corrections need one hypothesis.
+            single = [_with_hypotheses(sentence, 1) for sentence in again]
+            searched = iter(self.correct(single, searching))
         futures: dict[int, Future[Hypothesis]] = {}
         for index, fault in faults.items():
             if fault == SIGNS:
@@ -164,7 +166,8 @@ class FollowUp:
         written = target.decode(hypothesis.ids)
         if is_opposite(sentence, written):
             return NEGATION
-        if is_copy(sentence.text, written) and self._in_small_letters(sentence) is not None:
+        may_be_label = not sentence.terms and is_copy(sentence.text, written)
+        if may_be_label and self._in_small_letters(sentence) is not None:
             return UNTRANSLATED
         return None
 
@@ -190,8 +193,8 @@ class FollowUp:
         if fault != NEGATION:
             return _guarded(sentence, fault)
         width = min(self._plan.lengths.limits.max_beam_width, self._most_rows)
-        options = replace(sentence.options, beam_width=width, hypotheses=width)
-        return replace(sentence, options=options)
+        wide = replace(sentence, options=replace(sentence.options, beam_width=width))
+        return _with_hypotheses(wide, width)
 
     def _chosen(
         self, sentence: SourceSentence, searching: Future[Hypothesis]
@@ -310,6 +313,10 @@ def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
         size = min(constraints.no_repeat_ngram_size or _NGRAM_SIZE, _NGRAM_SIZE)
         constraints = replace(constraints, no_repeat_ngram_size=size)
     return replace(sentence, options=replace(sentence.options, constraints=constraints))
+
+
+def _with_hypotheses(sentence: SourceSentence, count: int) -> SourceSentence:
+    return replace(sentence, options=replace(sentence.options, hypotheses=count))
 
 
 def _together(hypotheses: list[Hypothesis]) -> Hypothesis:

@@ -470,7 +470,7 @@ class _Reader:
         beside = self._plan.beside(self._index, terms)
         reading = Reading.of(line, literals, self._texts.stand_ins, beside=beside)
         cased = self._texts.casing.of(
-            reading.text, self._language, reading.spans, target=self._target
+            reading.text, self._language, reading.spans, self._target, titles=not terms
         )
         reading = reading.with_text(cased.text.translate(SHOWN))
         return _Read(reading, literals, tags, marked, cased.capitals, original=line)

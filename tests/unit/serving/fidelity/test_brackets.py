@@ -19,9 +19,9 @@ def corrected(source: str, target: str) -> str:
     ("source", "target", "right"),
     [
         (
-            "The cultures (Far, Near) are old.",
-            "Die (fernen, nahen sind alt.",
-            "Die (fernen, nahen sind alt).",
+            "They are old (Far, Near).",
+            "Sie sind alt (fern, nah.",
+            "Sie sind alt (fern, nah).",
         ),
         (
             "If you fly (or sail), stop.",
@@ -30,7 +30,7 @@ def corrected(source: str, target: str) -> str:
         ),
         ("RGB(255, 0, 128)", "RGB(255, 0, 128", "RGB(255, 0, 128)"),
         ("a book (not new)", "ein Buch (nicht neu))", "ein Buch (nicht neu)"),
-        ("point (a) is (not) here", "Punkt a) ist (nicht hier", "Punkt a) ist (nicht hier)"),
+        ("point (a) is here (now)", "Punkt a) ist hier (jetzt", "Punkt a) ist hier (jetzt)"),
         ("press it (three times):", "drücke (drei Mal:", "drücke (drei Mal):"),
     ],
 )
@@ -44,6 +44,7 @@ def test_brackets_are_closed_where_the_sentence_closes_them(
     ("source", "target"),
     [
         ("No (brackets) here.", "Keine hier."),
+        ("The king (born in 1950) died.", "Der König (geboren 1950 starb."),
         ("point (a)", "Punkt a)"),
         ("1) open it", "1) öffne es"),
         ("It is (not open", "Es ist (nicht offen"),

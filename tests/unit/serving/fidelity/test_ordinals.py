@@ -9,7 +9,8 @@ from dragoman_serving.fidelity.ordinals import ordinals
     [
         (("en", "de"), "The 21st century", "Der 21 Jahrhundert", "Der 21. Jahrhundert"),
         (("en", "fr"), "The 21st century", "Le 21 siècle", "Le 21e siècle"),
-        (("de", "en"), "Der 21. Tag", "It is the 21 day", "It is the 21st day"),
+        (("de", "en"), "Das 21. Jahrhundert", "the 21 century", "the 21st century"),
+        (("en", "de"), "the 3rd page of the 80s", "Seite 3, die 80er", "Seite 3, die 80er"),
         (("de", "en"), "Der 2. Weltkrieg begann", "World War 2 began", "World War 2 began"),
         (("en", "de"), "the 5th of 5 people", "der 5 von 5 Leuten", "der 5 von 5 Leuten"),
         (("en", "de"), "the 47th door", "die 47er Tür", "die 47. Tür"),

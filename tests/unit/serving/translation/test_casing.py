@@ -219,7 +219,7 @@ def test_question_and_exclamation_marks_at_the_end_are_kept(
         "What You See Is Here",
         "Change Your Password",
         "Breakfast",
-        "Price per night",
+        "New prices",
     ],
 )
 def test_words_of_titles_and_labels_are_translated(
@@ -237,6 +237,10 @@ def test_words_of_titles_and_labels_are_translated(
         ("Brown said so.", "Brown"),
         ("Hokkaido Hotel", "Hokkaido"),
         ("NATO Summit", "NATO"),
+        ("Neil Young", "Neil Young"),
+        ("George Washington", "George Washington"),
+        ("Google Drive", "Google Drive"),
+        ("Hope is lost", "Hope"),
         ("Wednesday", "Mittwoch"),
         ("March 2026", "März 2026"),
     ],
