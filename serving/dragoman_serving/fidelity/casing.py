@@ -168,8 +168,9 @@ class Casing:
     def _without_title(self, text: str, fixed: Sequence[Span], language: str) -> str:
         """Writes words of a title in small letters, or the first one of a label.
 
-        Only those that have fewer tokens so. What looks like a title may be a name, as `Neil Young`
-        is: most words of a title are single tokens in small letters, or it has one such as `Your`.
+        Only those that are one token so, and several with a capital. What looks like a title may be
+        a name, as `Neil Young` is: most words of a title are one token so, or it has one such as
+        `Your`.
         """
         every = list(itertools.islice(WORD.finditer(text), _MOST_OF_TITLE + 1))
         if len(every) > _MOST_OF_TITLE:
@@ -194,7 +195,7 @@ class Casing:
         names = {begin for begin, _ in names_of(text, language)}
         for word in capitals:
             if (
-                (is_title or tokens[word] == 1)
+                tokens[word] == 1
                 and tokens[word] < self._emphasis.tokens(word[0])
                 and word.start() not in names
                 and not text.startswith(".", word.end())

@@ -135,7 +135,20 @@ class TaggedSentence:
                 first, last = _around(target, begin)[0], _around(target, end)[begin < end]
                 begin, end = begin if first is None else first, end if last is None else last
             spans.append((begin, end))
-        return spans
+        # Two elements that meet within a literal would both enclose it.
+        return spans if self._are_nested(spans) else list(placed)
+
+    def _are_nested(self, spans: Sequence[Span]) -> bool:
+        """Whether elements enclose their children, and siblings do not overlap."""
+        last: dict[int | None, int] = {None: 0}
+        parents = [code.parent for code in self.markup.codes]
+        for index in document_order(parents, spans):
+            begin, end = spans[index]
+            parent = parents[index]
+            if begin < last[parent] or (parent is not None and end > spans[parent][1]):
+                return False
+            last[parent], last[index] = end, begin
+        return True
 
     def _spans(self, placed: Sequence[Span]) -> list[Span]:
         """The codes' spans; those of tags without a counterpart keep their order.

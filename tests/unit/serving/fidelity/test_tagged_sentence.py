@@ -94,3 +94,10 @@ def test_too_many_tags_are_left_in() -> None:
     assert TaggedSentence.of("Tom" + "<b></b>" * 128) is not None
     assert TaggedSentence.of("Tom" + "<b></b>" * 129) is None
     assert TaggedSentence.of("<a>" * 10_000 + "Tom" + "</b>" * 10_000) is None
+
+
+def test_elements_that_meet_within_a_literal_repeat_no_text() -> None:
+    tagged = TaggedSentence.of("<b>one</b><i>two</i>")
+    assert tagged is not None
+    placed = PlacedCodes(((0, 3), (3, 5)))
+    assert tagged.with_placed(placed).put_into("a (x)").text == "<b>a (</b><i>x)</i>"

@@ -240,6 +240,7 @@ def test_words_of_titles_and_labels_are_translated(
         ("Neil Young", "Neil Young"),
         ("George Washington", "George Washington"),
         ("Google Drive", "Google Drive"),
+        ("Call From Harry Potter", "Harry Potter"),
         ("Hope is lost", "Hope"),
         ("Wednesday", "Mittwoch"),
         ("March 2026", "März 2026"),
