@@ -57,7 +57,6 @@ def test_objects_are_translated_once_and_written_in_parts(endpoint: str, cli: Co
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
 def test_ray_translates_objects_although_the_command_is_killed(
     endpoint: str, random_bundle: Path, tmp_path: Path
 ) -> None:

@@ -45,7 +45,6 @@ def _read(path: Path) -> bytes:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
 def test_killed_nodes_and_actors_lose_no_row(
     random_bundle: Path, tmp_path: Path, cluster: Any
 ) -> None:

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dragoman.cli import main
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.marian_models import MarianModel, sentences, write_marian
@@ -21,7 +19,6 @@ def run(*words: str | Path) -> None:
     assert main([str(word) for word in words]) == 0
 
 
-@pytest.mark.timeout(900)
 def test_an_imported_model_is_served(tmp_path: Path) -> None:
     from transformers import MarianMTModel, MarianTokenizer
 

@@ -38,7 +38,6 @@ def reversed_links(words: int) -> set[str]:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("decoder", ["attention", "ssru"])
 def test_the_reverse_task_is_trained_and_served(
     decoder: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]

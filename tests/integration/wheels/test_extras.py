@@ -11,8 +11,7 @@ import pytest
 from tests.integration.wheels.conftest import Installed, installing
 from tests.toy import reverse_pairs, write_pairs
 
-# An environment with torch is installed and removed, which is slow beside other tests.
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.thorough
 
 SETTINGS = (
     "vocabulary.size=320",

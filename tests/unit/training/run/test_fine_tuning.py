@@ -246,7 +246,6 @@ def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
 def test_a_random_model_is_trained_on_two_domains(tmp_path: Path) -> None:
     domains = {"kitchen": KITCHEN, "workshop": WORKSHOP}
     models = trained(tmp_path, domains, pairs=1000, test=100, steps=300)
