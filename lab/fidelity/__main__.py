@@ -31,7 +31,7 @@ from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import find_file, read_pairs
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
-from lab.fidelity import terms
+from lab.fidelity import placeholders, terms
 from lab.fidelity.bench import Bench, Pairs, Row, Translate
 from lab.fidelity.cases import read_cases
 from lab.fidelity.libretranslate import PREFIX as LIBRETRANSLATE
@@ -141,6 +141,10 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
             yield from bench.signs(src, tgt)
         elif part == "placeholders":
             yield from bench.placeholders(src, tgt, by_kind)
+            if corpora is not None:
+                texts = [pair for name in LABELS for pair in read_set(corpora, name, src, tgt)]
+                counts = placeholders.counts(texts)
+                yield bench.labels("placeholders of numbers", counts, src, tgt)
         elif part == "variations":
             bench.variations(src, tgt, by_kind)
         elif corpora is None:
@@ -164,8 +168,10 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
                 text for text, _ in pairs if len(text.split()) < 4 and re.search("[a-z]", text)
             }
             everyday = read_set(corpora, "tatoeba-en-{}/train", src, tgt)[:50_000]
-            counts = Counter(word.lower() for text, _ in everyday for word in terms.words(text))
-            frequent = [word for word, _ in counts.most_common(WORDS // 2)]
+            occurrences = Counter(
+                word.lower() for text, _ in everyday for word in terms.words(text)
+            )
+            frequent = [word for word, _ in occurrences.most_common(WORDS // 2)]
             every = -(-2 * len(labels) // WORDS)
             yield bench.words("frequent words", bench.some(frequent), src, tgt)
             yield bench.words("labels", bench.some(sorted(labels)[::every]), src, tgt)

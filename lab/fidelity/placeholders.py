@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,8 @@ _TEXT = (
     *(":@", ":@:", "~@", "&@", "[@]", "[[@]]", "%@%", "$(@)", "__@__"),
 )
 _NUMBER = ("{@}", "{#}", "{{@}}", "%d", "%#$d", "%(@)d", "${@}", "$@", "<%= @ %>", ":@", "%i")
+_NUMERAL = re.compile(r"\d+")
+_COUNTED = re.compile(r"(?a)^\D*(?<!\S)(?!1 )\d{1,3} [^\W\d_]{3,}\D*$")
 _Make = Callable[[random.Random], str]
 
 
@@ -105,6 +107,18 @@ def _sentence(template: str, generator: random.Random) -> Sentence:
     tags = [("<0>", tag) for tag in re.findall(r"</?\d>", text)]
     ordered = sorted([*placeholders, *tags], key=lambda pair: text.index(pair[1]))
     return Sentence(text, tuple(ordered), template.startswith("="))
+
+
+def counts(pairs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Texts whose only number is that of the translation too, as a placeholder in both."""
+    return sorted(
+        {
+            tuple(_NUMERAL.sub("{count}", text) for text in pair)
+            for pair in pairs
+            if _COUNTED.search(pair[0])
+            and len({tuple(_NUMERAL.findall(text)) for text in pair}) == 1
+        }
+    )
 
 
 def shown(kind: str) -> str:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity import measures
+from dragoman_serving.fidelity.counts import is_count
 from dragoman_serving.fidelity.names import names_of
 
 _SUFFIXES = (
@@ -38,7 +39,7 @@ _OF_SIGNS = (
     r"`[^`\n]+`",  # code in Markdown
     r"<[%?][^%?<>\n]*[%?]>|\{%[^%{}\n]*%\}",  # template engines
     r"\{{2,3}[^{}\n]*\}{2,3}",
-    r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
+    r"[$#%]?\{[^{}\n]*\}",  # str.format, ICU, shells, Ruby
     # LaTeX, but not amounts of dollars
     r"\$(?!\d[\d.,]*(?: [A-Za-z(]|\\n))(?=[^$\s][^$\n]{0,200}[\\^_])[^$\n]*+(?<!\s)\$(?!\d)",
     r"\$[A-Za-z_]\w*|[$#](?:\([A-Za-z_]\w*\)|\[[A-Za-z_]\w*\])",
@@ -58,6 +59,7 @@ _OF_SIGNS = (
     r"@(?<![\w@.]@)\w(?:[\w.-]*\w)?",
     r"!(?<!\S!)[a-z_]\w*+",
     r"#(?<![\w#&]#)(?=\w*[^\W\d])\w+",
+    r"#(?<!\S#)(?= (?!of )[a-zß-ÿ])",  # a number in ICU messages
     r"\+(?<!\w\+)\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
     r"\((?<!\w\()0\d{1,5}\)[ /-]?\d{2,8}(?:[ /-]\d{2,8}){0,4}(?![\w/]|[.,:]\d)",
     r"(?=[~/])(?<![\w./~])~?(?:/[\w.-]+){2,}/?",
@@ -240,6 +242,8 @@ class Literal(NamedTuple):
     """Whether a model usually repeats it, so that it is read as it is at first."""
     target: str | None = None
     """Its text in the translation; None: the same."""
+    is_count: bool = False
+    """Whether it is a placeholder for a number."""
 
     @property
     def span(self) -> Span:
@@ -261,7 +265,12 @@ def known_literals(text: str) -> list[Literal]:
     if not _HINT.search(text):
         return []
     return [
-        Literal(*match.span(), match.lastgroup == "sign", match.lastgroup == "identifier")
+        Literal(
+            *match.span(),
+            match.lastgroup == "sign",
+            match.lastgroup == "identifier",
+            is_count=match.lastgroup is None and is_count(text, *match.span()),
+        )
         for match in _KNOWN.finditer(text)
     ]
 

@@ -24,6 +24,9 @@ from dragoman_serving.fidelity.restored import Occurrence, Restored, edited
 
 _FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}", "K{}", "W{}", "V{}", "Y{}", "J{}")
 _SIGNS = "*#~^"
+_COUNTS = ("34", "46", "57", "68", "79", "83", "91", "95")
+"""Numbers that languages seldom write as words, and that are neither years nor hours."""
+_NUMBER = re.compile(r"\d+")
 _FEWEST_FORMS = 3
 _FEWEST_LETTERS = 3
 _MOST_WORDS = 512
@@ -76,6 +79,11 @@ class StandIns:
                 partial(_nth, words[first:] + words[:first]) for first in (0, len(words) // 2)
             )
         return forms
+
+    def counts(self, line: str) -> list[str]:
+        """Returns the stand-ins of placeholders for numbers, which are not in a sentence."""
+        used = set(_NUMBER.findall(line))
+        return [count for count in _COUNTS if count not in used and self._can_write(count)]
 
     def sign(self, line: str) -> str | None:
         """Returns the stand-in of signs, if there is one that is not in a sentence."""
@@ -137,13 +145,20 @@ class Reading:
             sign = None  # the signs of a prefix may have another order
         parts: list[str] = []
         spans: list[Span] = []
-        numbers: dict[str, int] = {}
+        has_counts = attempt == 0 and any(literal.is_count for literal in literals)
+        counts = stand_ins.counts(all_text) if has_counts else []
+        of_text: dict[str, str] = {}
         length = 0
         between = outside(line, [literal.span for literal in literals])
         for literal, text, (begin, end) in zip(literals, raw, between, strict=False):
-            stand_in = form(numbers.setdefault(text, len(numbers) + 1))
             if literal.is_sign and sign and attempt == 0:
                 stand_in = sign
+            elif text in of_text:
+                stand_in = of_text[text]
+            elif literal.is_count and counts:
+                stand_in = of_text[text] = counts.pop(0)
+            else:
+                stand_in = of_text[text] = form(len(of_text) + 1)
             parts += (line[begin:end], stand_in)
             length += end - begin
             spans.append((length, length + len(stand_in)))
@@ -192,9 +207,9 @@ class Reading:
     def masked(self, written: str) -> str:
         """Returns a translation of the same length without stand-ins, `¤` for a currency's.
 
-        Signs of a sentence share a stand-in: if one is a currency, each may be.
+        Signs of a sentence share a stand-in: if one is a currency, each may be. Numbers stay.
         """
-        for stand_in in set(self.stand_ins):
+        for stand_in in set(self.stand_ins) - set(_COUNTS):
             signs = {
                 raw for raw, of in zip(self.raw, self.stand_ins, strict=True) if of == stand_in
             }
@@ -264,6 +279,9 @@ def _pattern(stand_in: str) -> re.Pattern[str]:
     before, behind = "", ""
     if stand_in.isalpha():
         before, behind = r"(?<!\w)", r"(?!\w)"
+    elif stand_in.isdigit():
+        # Not joined to a word, but to an ending, as in `34th`.
+        before, behind = r"(?<!\w)(?<!\d[.,])", r"(?!\d|[.,]\d|[^\W\d_]{4})"
     elif stand_in[-1].isdigit():
         behind = r"(?!\d)"
     # A translation may be in capitals.

@@ -14,6 +14,8 @@ _OPENING = frozenset(("Ps", "Pi"))
 _OPENING_TOO = frozenset("\"'»¿¡")
 _SPACED_IN_FRENCH = frozenset("!?:;%»")
 """Some languages put a space before these marks, so the translation's spacing is kept."""
+_TAG = re.compile(r"</?\w")
+"""Of an element, not of a template engine, such as `<%= name %>`."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _SPACED_INSIDE = "«"
 """Some languages put a space behind this mark, unlike behind others that open."""
@@ -152,8 +154,11 @@ class _Spacing:
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
         was, neighbour = in_source.neighbour, side.neighbour
         is_joined = is_before and neighbour == _WORD and not side.gap and was != _WORD
-        is_tag = occurrence.raw.startswith("<")
-        if is_joined and not is_tag and not self._written.is_unspaced(occurrence.begin):
+        if (
+            is_joined
+            and not _TAG.match(occurrence.raw)
+            and not self._written.is_unspaced(occurrence.begin)
+        ):
             return True  # `L'{object}` is no `The{object}`
         if not was or not neighbour:
             return None
@@ -211,7 +216,7 @@ def _changed(begin: int, gap: str, spaced: bool | None, in_source: str) -> Itera
 
 def _is_inner(occurrence: Occurrence, is_before: bool) -> bool:
     """Whether a side of a tag is inside its element."""
-    if not occurrence.raw.startswith("<") or occurrence.raw.endswith("/>"):
+    if not _TAG.match(occurrence.raw) or occurrence.raw.endswith("/>"):
         return False
     return occurrence.raw.startswith("</") == is_before
 

@@ -183,6 +183,7 @@ def pieces_of_text(
         Uncuttable: a single character has more tokens than the limit.
     """
     apart = syntax_spans(text)
+    ends = {end for _, end in apart[:-1]}
     if has_tags or "\\" in text:
         spans = (match.span() for match in _BREAKS[has_tags].finditer(text))
         apart += (span for span in spans if not _meets_any(literals, *span))
@@ -190,24 +191,27 @@ def pieces_of_text(
     for begin, end in (*sorted(apart), (len(text), len(text))):
         inner = _within(literals, at, begin)
         if at < begin:
-            yield from _pieces(text[at:begin], language, most_tokens, counter, inner, keeps_spaces)
+            whole = [literal.span for literal in inner]
+            if at in ends and text.startswith("# ", at):  # a number, not the mark of a heading
+                whole.insert(0, (0, 3))
+            sentences = split_sentences(text[at:begin], language)
+            if whole:
+                sentences = _joined(sentences, whole)
+            yield from _pieces(sentences, language, most_tokens, counter, inner, keeps_spaces)
         if begin < end:
             yield LineBreaks(""), text[begin:end]
         at = end
 
 
 def _pieces(
-    text: str,
+    sentences: Sequence[tuple[str, str]],
     language: str,
     most_tokens: int,
     counter: SubwordTokenizer,
     literals: Sequence[Literal],
     keeps_spaces: bool,
 ) -> Iterator[tuple[LineBreaks, str]]:
-    """The pieces of a text without messages."""
-    sentences = split_sentences(text, language)
-    if literals:
-        sentences = _joined(sentences, [literal.span for literal in literals])
+    """The pieces of the sentences of a text without messages."""
     at = 0
     for sentence, kept in sentences:
         inner = _within(literals, at, at + len(sentence))

@@ -43,6 +43,35 @@ def test_stand_ins_are_not_in_the_sentence(line: str, text: str) -> None:
     assert read(line).text == text
 
 
+def test_placeholders_of_numbers_are_read_as_numbers() -> None:
+    reading = read("{n} of {total} files in {folder}, {n} new, not 34")
+    numbers = [int(stand_in) for stand_in in reading.stand_ins if stand_in.isdigit()]
+    assert len(numbers) == 3
+    assert numbers[0] == numbers[2] < numbers[1]
+    assert 34 not in numbers
+    first, second, _ = numbers
+    written = f"In X3 sind {first} von {second} Dateien, {first} neue, nicht 34"
+    assert reading.is_in(written)
+    assert reading.restored(written).text == (
+        "In {folder} sind {n} von {total} Dateien, {n} neue, nicht 34"
+    )
+    for other in (
+        f"1{first}",
+        f"{first}5",
+        f"{first}.5",
+        f"1,{first}",
+        f"{first},000",
+        f"{first}eingeladen",
+    ):
+        assert not Reading.count(str(first), other)
+    assert not any(stand_in.isdigit() for stand_in in read(reading.line, 1).stand_ins)
+
+
+def test_any_number_of_placeholders_of_numbers_has_distinct_stand_ins() -> None:
+    line = " ".join(f"{{count{index}}}," for index in range(20))
+    assert len(set(read(line).stand_ins)) == 20
+
+
 def test_codes_that_models_repeat_have_stand_ins_in_further_searches() -> None:
     assert "COVID" not in read("COVID-19 is here", 1).text
 
@@ -67,17 +96,18 @@ def test_indices_are_those_of_the_line() -> None:
     ("written", "line", "expected"),
     [
         ("X2 und X1 .", "{a} and {b} .", "{b} und {a} ."),
-        ("Rot ( X1 ) und „ X2 “", 'Red ({n}) and "{x}"', "Rot ({n}) und „{x} “"),
+        ("Rot ( X1 ) und „ X2 “", 'Red ({a}) and "{x}"', "Rot ({a}) und „{x} “"),
         ("Salut X1 !", "Hello {name}!", "Salut {name} !"),
         ("Bitte X1 warten.", "Wait, {name}, please.", "Bitte {name} warten."),
-        ("X1 -mal X2", "{n}-fold {m}", "{n}-mal {m}"),
+        ("zu X1 ein", "to <%= a %>.", "zu <%= a %> ein"),
+        ("X1 -mal X2", "{a}-fold {m}", "{a}-mal {m}"),
         ("Katzen* da", "cats :-) there", "Katzen :-) da"),
-        ("supprimer «X1 »", "delete “{n}”", "supprimer « {n} »"),
-        ('the " X1"', "le « {n} »", 'the "{n}"'),
-        ("« X1 »", "« {n} »", "« {n} »"),
-        ("TheX1 is", "L'{n} est", "The {n} is"),
-        ("有X1", "({n})", "有{n}"),
-        ("Hallo X1 da", "Hello\u00a0{n} there", "Hallo\u00a0{n} da"),
+        ("supprimer «X1 »", "delete “{a}”", "supprimer « {a} »"),
+        ('the " X1"', "le « {a} »", 'the "{a}"'),
+        ("« X1 »", "« {a} »", "« {a} »"),
+        ("TheX1 is", "L'{a} est", "The {a} is"),
+        ("有X1", "({a})", "有{a}"),
+        ("Hallo X1 da", "Hello\u00a0{a} there", "Hallo\u00a0{a} da"),
     ],
 )
 def test_white_space_beside_the_same_neighbour_equals_the_sources(

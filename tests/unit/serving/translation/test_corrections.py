@@ -54,6 +54,24 @@ def test_literals_are_in_the_translation_once_and_in_order(
     assert all(translation.text.count(literal) == 1 for literal in literals)
 
 
+@pytest.mark.parametrize("placeholder", ["{count}", "%d", "{{n}}", "%(total)s", "${num}", "#"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{} files deleted", "{} Dateien gelöscht"),
+        ("You have {} new messages.", "{} neue Nachrichten"),
+        ("{} minutes ago", "{} Minuten"),
+    ],
+)
+def test_words_beside_a_placeholder_of_a_number_are_those_beside_a_number(
+    shipped: Translator, text: str, expected: str, placeholder: str
+) -> None:
+    text = text.replace("{}", placeholder)
+    if placeholder == "#":
+        text = f"{{n, plural, other {{{text}}}}}"
+    assert expected.replace("{}", placeholder) in translated(shipped, text).text
+
+
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
