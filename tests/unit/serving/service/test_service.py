@@ -304,11 +304,11 @@ def test_requests_before_the_hello_are_ignored(connect: Connect) -> None:
 def test_a_stopped_server_answers_the_requests_in_flight() -> None:
     with running() as (server, connecting):
         model = ready(connecting)
-        model.send(request(1, MUCH[:100], beam_width=4))
+        model.send(request(1, MUCH[:20], beam_width=4))
         while not server.busy:
             pass
         server.stop()
-        assert len(texts_of(model.answer())) == 100
+        assert len(texts_of(model.answer())) == 20
         with pytest.raises(EOFError):
             model.receive()
 
