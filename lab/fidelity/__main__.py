@@ -26,6 +26,7 @@ from typing import Any
 
 from dragoman_client import InvalidRequest as Refused
 from dragoman_client import Translator as Client
+from dragoman_serving.fidelity.negations import negates
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import find_file, read_pairs
@@ -180,6 +181,8 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
             titles = sorted({pair for pair in pairs if _TITLE.fullmatch(pair[0])})
             yield bench.labels("single words", short, src, tgt)
             yield bench.labels("titles", titles, src, tgt)
+            negative = [pair for pair in pairs if negates(pair[0], src)]
+            yield bench.negations("labels with one", negative, src, tgt)
     yield from by_kind.values()
 
 

@@ -1,6 +1,7 @@
 """Negations: whether a translation says the opposite of its sentence.
 
-Models omit `not` in one of some hundred sentences, and add it in fewer.
+Models omit `not` in one of some hundred sentences, and `in-` of `incorrect` in one of twenty
+labels. They add them more seldom.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ _HINTS = {
     "de": ("nicht", "kein", "nie", "nirgend", "weder", "ohne"),
     "fr": ("ne ", "n'", "n\u2019", "pas", "jamais", "aucun", "rien", "sans", " ni "),
 }
-"""A text without any of these, in small letters, has no negation: a quick check."""
+"""A text without any of these, in small letters, has no negative word: a quick check."""
 
 
 class _Words(NamedTuple):
     """Expressions for words of a language; `negations.txt` says what the kinds are."""
 
     negation: re.Pattern[str]
+    affixed: re.Pattern[str]
     idiom: re.Pattern[str]
     other: re.Pattern[str]
     doubtful: re.Pattern[str]
@@ -64,19 +66,23 @@ def says_opposite(text: str, translation: str, source: str, target: str) -> bool
     """
     if source == target or not {source, target} <= _HINTS.keys():
         return False
-    negates, is_negated = _may_negate(text, source), _may_negate(translation, target)
-    if not (negates or is_negated):
-        return False
     own, others = _words_of(source), _words_of(target)
-    if negates and own.negation.search(own.idiom.sub(" ", text)):
+    if negates(text, source):
         return not (others.negation.search(translation) or others.other.search(translation))
-    return (
-        is_negated
-        and others.negation.search(others.idiom.sub(" ", translation)) is not None
-        and not any(words.search(text) for words in (own.negation, own.other, own.doubtful))
+    return negates(translation, target) and not any(
+        words.search(text) for words in (own.negation, own.other, own.doubtful)
     )
 
 
-def _may_negate(text: str, language: str) -> bool:
-    small = text.lower()
-    return any(hint in small for hint in _HINTS[language])
+def negates(text: str, language: str) -> bool:
+    """Whether a text has a negation, or a word with a negative prefix, such as `invalid`.
+
+    Args:
+        text: a sentence.
+        language: English, German or French.
+    """
+    words, small = _words_of(language), text.lower()
+    return words.affixed.search(text) is not None or (
+        any(hint in small for hint in _HINTS[language])
+        and words.negation.search(words.idiom.sub(" ", text)) is not None
+    )
