@@ -105,12 +105,6 @@ def test_widths_and_limits_may_differ_in_flight(engine: Engine, session: CopySes
     assert [h.complete for h in hypotheses] == [True, False, True]
 
 
-def test_rows_in_flight_stay_within_the_limit(engine: Engine, session: CopySession) -> None:
-    hypotheses = results(engine, [sentence(10, 11, 12) for _ in range(20)])
-    assert all(h.ids == (10, 11, 12) for h in hypotheses)
-    assert max(session.rows) <= 8
-
-
 def test_a_sentence_joins_while_another_is_in_progress(
     engine: Engine, session: CopySession
 ) -> None:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 from dragoman_serving.engine.batching.acceptance import Arrival
-from dragoman_serving.engine.batching.job import Job, State
+from dragoman_serving.engine.batching.job import Job
 from dragoman_serving.engine.batching.pace import Pace
 from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
 from dragoman_serving.engine.batching.waiting_queue import Turns
-from dragoman_serving.engine.errors import Closed, DeadlineExceeded, Overloaded
+from dragoman_serving.engine.errors import Closed, Overloaded
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import BatchLimits, Tuning
 
@@ -110,14 +110,6 @@ def test_arrivals_are_accepted_completely_or_not_at_all() -> None:
     assert scheduler.decide(0, 0, 0.0, None) == Decision(ends=True)
 
 
-def test_higher_priority_runs_first_and_equal_ones_in_order() -> None:
-    scheduler = Scheduler(BatchLimits(), workers=1)
-    first, urgent, second = jobs(1), jobs(1, priority=5), jobs(1)
-    for arrivals in (first, urgent, second):
-        add(scheduler, arrivals)
-    assert decide(scheduler, 0, 0) == urgent + first + second
-
-
 def test_dropped_sentences_are_not_scheduled() -> None:
     scheduler = Scheduler(BatchLimits(), workers=1)
     waiting = jobs(1, 2, 4)
@@ -146,39 +138,6 @@ def of_tokens(number: int, deadline_s: float | None = None) -> Job:
 
 def single(left_s: float | None, tokens: int = 10) -> Arrival:
     return Arrival(items=1, work=tokens, longest=tokens, left_s=left_s)
-
-
-def test_requests_that_cannot_meet_their_deadline_are_refused_on_arrival() -> None:
-    scheduler = Scheduler(BatchLimits(rows=10), workers=1)
-    for _ in range(60):
-        add(scheduler, [of_tokens(10)])  # each 0.1 s of work
-    reserve(scheduler, single(None), Turns(), STEADY)
-    reserve(scheduler, single(left_s=20.0), Turns(), STEADY)
-    with pytest.raises(Overloaded, match=r"which takes about 6.0 s.* is 5.0 s: try again in 6 s"):
-        reserve(scheduler, single(left_s=5.0), Turns(), STEADY)
-
-
-def test_an_overloaded_queue_must_become_short_before_it_may_grow() -> None:
-    scheduler = Scheduler(BatchLimits(rows=10), workers=1)
-    for _ in range(30):
-        add(scheduler, [of_tokens(10)])
-    reserve(scheduler, single(left_s=10.0), Turns(), STEADY)
-    with pytest.raises(Overloaded):
-        reserve(scheduler, single(left_s=5.0), Turns(), STEADY)
-    with pytest.raises(Overloaded):
-        reserve(scheduler, single(left_s=10.0), Turns(), STEADY)
-    for _ in range(3):
-        assert len(decide(scheduler, 0, 0)) == 10
-    add(scheduler, [of_tokens(10) for _ in range(30)])
-    reserve(scheduler, single(left_s=10.0), Turns(), STEADY)
-
-
-def test_a_request_that_needs_more_than_its_time_is_refused() -> None:
-    scheduler = Scheduler(BatchLimits(rows=10), workers=1)
-    large = Arrival(items=200, work=2000, longest=10, left_s=5.0)
-    with pytest.raises(DeadlineExceeded, match=r"takes about 21.0 s .* and its time is 5.0 s"):
-        reserve(scheduler, large, Turns(), STEADY)
-    reserve(scheduler, single(left_s=0.1), Turns(), STEADY)  # nothing waits: it may be in time
 
 
 def test_a_large_request_is_not_counted_against_a_small_one() -> None:
@@ -223,14 +182,6 @@ def test_late_sentences_get_no_row() -> None:
     scheduler = Scheduler(BatchLimits(rows=2), workers=1)
     add(scheduler, [lone])
     assert decide(scheduler, 0, 0, 100.0, STEADY) == [lone]
-
-
-def test_a_sentence_is_running_once_it_joins() -> None:
-    scheduler = Scheduler(BatchLimits(rows=2), workers=1)
-    waiting = jobs(1, 1, 1)
-    add(scheduler, waiting)
-    decide(scheduler, 0, 0)
-    assert [job.state for job in waiting] == [State.RUNNING, State.RUNNING, State.WAITING]
 
 
 def test_the_wait_of_few_sentences_is_tunable() -> None:
