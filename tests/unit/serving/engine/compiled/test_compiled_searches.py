@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import END_ID
 from tests.unit.serving.engine.random_options import (
-    PIECES,
     VOCAB,
     constrained,
     options,
@@ -199,30 +198,6 @@ def test_searches_give_the_same_results_as_the_oracle(
         if hypotheses[index][0].log_prob is None:  # plain greedy search computes no scores
             seen, expected = [triple[:2] for triple in seen], [triple[:2] for triple in expected]
         assert seen == expected
-
-
-@settings(max_examples=40)  # the comparison with the oracle covers it too
-@given(plans(constrained), st.integers(0, 1000))
-def test_only_the_first_token_after_the_prefix_may_be_forbidden(
-    plan: list[tuple[int, Sentence, Options]], seed: int
-) -> None:
-    for index, hypotheses in run(plan, seed).items():
-        drawn = plan[index][2]
-        length = len(drawn.prefix)
-        for hypothesis in hypotheses:
-            tokens = (*hypothesis.ids, END_ID) if hypothesis.complete else hypothesis.ids
-            assert drawn.not_first.isdisjoint(tokens[length : length + 1])
-
-
-def test_a_token_that_must_not_be_first_may_come_later() -> None:
-    later = 0
-    for seed in range(20):
-        free = Options(4, prefix=(9,), pieces=PIECES)
-        (without,) = run([(0, Sentence((1,), 9, search_options(free)), free)], seed).values()
-        drawn = replace(free, not_first=frozenset(without[0].ids[1:2]))
-        (hypotheses,) = run([(0, Sentence((1,), 9, search_options(drawn)), drawn)], seed).values()
-        later += not drawn.not_first.isdisjoint(hypotheses[0].ids[2:])
-    assert later
 
 
 @settings(max_examples=20)

@@ -156,12 +156,6 @@ def test_another_users_file_is_not_used(
     assert f"{tmp_path / NAME} is not used: it belongs to user {os.getuid()}" in caplog.text
 
 
-def test_a_block_of_other_content_is_not_used(tmp_path: Path) -> None:
-    load_block(Maker(bytes(1000)).recipe(), [tmp_path])
-    other = Maker(bytes([1]) * 1000)
-    assert load_block(other.recipe(), [tmp_path]).tobytes() == other.content
-
-
 def test_the_next_folder_is_used_if_a_folder_has_the_files_name(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     (first / NAME / "full").mkdir(parents=True)
