@@ -316,18 +316,6 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
     assert second.structure.released == first.structure.released == 1
 
 
-def test_every_request_fails_when_the_engine_has_ended(triton: Triton, engine: Engine) -> None:
-    requests = [Request() for _ in range(3)]
-    triton.execute(*requests)
-    for _ in requests:
-        engine.take()
-    engine.go()
-    for request in requests:
-        assert request.failure() == GONE
-    later = triton.ask()
-    assert later.failure() == GONE
-
-
 def test_requests_after_the_end_of_the_engine_hold_no_memory(
     triton: Triton, engine: Engine
 ) -> None:

@@ -153,14 +153,6 @@ def test_an_untrained_direction_is_refused(trilingual: Translator) -> None:
         translate(trilingual, [german, english], **options)
 
 
-def test_a_cut_translation_is_reported(translator: Translator) -> None:
-    text = "red blue green white black pink"
-    (whole,) = translator.translate([text], OptionArguments(max_tokens=300))
-    (translation,) = translator.translate([text], OptionArguments(max_tokens=1))
-    assert (translation.output_tokens, translation.complete) == (1, False)
-    assert whole.output_tokens > 1
-
-
 def test_alternatives_are_returned_with_the_best(translator: Translator) -> None:
     options = OptionArguments(num_return_sequences=3, beam_width=4)
     best, again = translator.translate(["red dog", "red dog"], options)
@@ -171,13 +163,6 @@ def test_alternatives_are_returned_with_the_best(translator: Translator) -> None
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
     (alone,) = translator.translate(["red dog"], OptionArguments(beam_width=4))
     assert (alone.text, alone.score, alone.others) == (best.text, best.score, ())
-
-
-def test_split_sentences_are_translated_one_by_one(translator: Translator) -> None:
-    first, second = "red blue green.", "White black!"
-    (whole,) = translate(translator, [f"{first}\n\n {second} "], split_sentences=True)
-    parts = translate(translator, [first, second])
-    assert whole == f"{parts[0]}\n\n {parts[1]} "
 
 
 def test_long_texts_are_refused_if_they_are_not_split(translator: Translator) -> None:
