@@ -280,14 +280,6 @@ def test_a_run_that_starts_from_a_model_has_its_sizes(
     assert further.peak_learning_rate < from_nothing.peak_learning_rate
 
 
-def test_an_invalid_start_model_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own(tmp_path, 5)
-    assert train(tmp_path, "run", "--start-from", str(tmp_path / "gone")) == 2
-    assert "gone: no such folder, and a hub's names" in capsys.readouterr().err
-
-
 def test_general_text_is_used_as_often_as_the_users_text(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:

@@ -10,8 +10,6 @@ from threading import Event
 
 import numpy as np
 import pytest
-from dragoman_training.config import resolve
-from dragoman_training.run.trainer import Trainer
 from dragoman_training.text import encoding
 from dragoman_training.text.encoding import Drawing, EncodedText, Numbered, TokenFiles, encode
 from dragoman_training.text.examples import Examples
@@ -220,25 +218,6 @@ def test_pairs_are_sampled_in_the_order_of_the_text(tmp_path: Path) -> None:
     drawn = list(drawn_pairs(text(tmp_path, max_pairs=50)))
     chosen = sorted([*some_pairs(400, 50)][:50])
     assert drawn == [pairs[index] for index in chosen]
-
-
-def test_a_resumed_run_does_not_encode_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    text(tmp_path)
-    words = ["model.preset=tiny", "vocabulary.size=320", "training.batch_tokens=200"]
-    words += ["data.train=['text']", "data.valid=['text']"]
-
-    def train(steps: int, resume: bool) -> None:
-        config = resolve(None, [*words, f"training.steps={steps}", "training.warmup_steps=5"])
-        Trainer(config, tmp_path, tmp_path / "run", resume).train()
-
-    train(3, resume=False)
-    caplog.set_level(logging.INFO)
-    made = (tmp_path / "run/encoded-text/0/about.json").stat().st_mtime_ns
-    train(6, resume=True)
-    assert (tmp_path / "run/encoded-text/0/about.json").stat().st_mtime_ns == made
-    assert "800 examples" in caplog.text
 
 
 def test_words_are_split_differently_in_each_sample_of_the_same_text(
