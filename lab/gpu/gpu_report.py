@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lab.report import markdown_table
+from lab.report import markdown_table, search_name
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,12 @@ def in_markdown(report: Report) -> str:
 def _tokens(report: Report) -> str:
     head = ["contender", "search", "sentences equal", "BLEU apart"]
     lines = [
-        [f"{c.contender} {c.precision}", _search(c.beam), f"{c.equal:.1%}", f"{c.bleu_apart:.2f}"]
+        [
+            f"{c.contender} {c.precision}",
+            search_name(c.beam),
+            f"{c.equal:.1%}",
+            f"{c.bleu_apart:.2f}",
+        ]
         for c in report.tokens
     ]
     return markdown_table(head, lines)
@@ -80,10 +85,6 @@ def _speeds(report: Report) -> str:
         over = "" if not last.limit_ms else f"{last.step_ms / last.limit_ms:.1f}"
         memory = "" if last.gpu_memory_mb is None else f"{last.gpu_memory_mb:.0f}"
         speeds = [f"{cells[b].tokens_per_s:.0f}" if b in cells else "" for b in batches]
-        lines.append([f"{name} {precision}", _search(beam), *speeds, over, memory])
+        lines.append([f"{name} {precision}", search_name(beam), *speeds, over, memory])
     head = ["contender", "search", *map(str, batches), "step over limit", "GPU memory MB"]
     return markdown_table(head, lines)
-
-
-def _search(beam: int) -> str:
-    return "greedy" if beam == 1 else f"beam {beam}"
