@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -14,8 +14,6 @@ from lab.fidelity import signs
 from lab.fidelity.made_up import MARKS, templates
 from lab.fidelity.numbers import differing
 from lab.fidelity.placeholders import placeholder
-
-_Make = Callable[[random.Random, str], str]
 
 _MONTHS = {
     "en": "January February March April May June July August September October November December",

@@ -12,10 +12,6 @@ from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
-from tests.conftest import REPOSITORY
-
-BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
-
 
 def translated(shipped: Translator, text: str, **options: Any) -> Translation:
     (translation,) = shipped.translate(
