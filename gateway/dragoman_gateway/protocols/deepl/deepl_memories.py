@@ -23,7 +23,7 @@ from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import GatewayError, InvalidInput, NotFound, TooManyRequests
 from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.memories.memories import StoredMemory
-from dragoman_gateway.protocols.deepl.deepl_options import needed
+from dragoman_gateway.protocols.deepl.deepl_options import Call, needed
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.public_urls import public_url
@@ -104,36 +104,40 @@ class Memories:
         job = self._job(path.removeprefix(FILES))
         return None if job is None else job.key
 
-    async def all(self, _request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def all(self, call: Call) -> Response:
         """Return a page of the memories."""
-        page, size = fields.whole_number("page") or 0, fields.whole_number("page_size") or _PAGE
+        page = call.fields.whole_number("page") or 0
+        size = call.fields.whole_number("page_size") or _PAGE
         if page < 0 or not 1 <= size <= _MOST_PAGE:
             raise InvalidInput(f"page is from 0, page_size from 1 to {_MOST_PAGE}")
-        stored = await self._memories.all(caller)
+        stored = await self._memories.all(call.caller)
         shown = [_written(memory) for memory in stored[page * size : (page + 1) * size]]
         return json_response({"translation_memories": shown, "total_count": len(stored)})
 
-    async def get(self, request: GatewayRequest, _fields: Fields, caller: Caller) -> Response:
+    async def get(self, call: Call) -> Response:
         """Return a memory."""
-        return json_response(_written(await self._memories.get(caller, _memory_id(request))))
+        memory = await self._memories.get(call.caller, call.path("memory_id"))
+        return json_response(_written(memory))
 
-    async def delete(self, request: GatewayRequest, _fields: Fields, caller: Caller) -> Response:
+    async def delete(self, call: Call) -> Response:
         """Delete a memory."""
-        await self._memories.delete(caller, _memory_id(request))
+        await self._memories.delete(call.caller, call.path("memory_id"))
         return Response(status_code=204)
 
-    async def segments(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def segments(self, call: Call) -> Response:
         """Return a page of the segments of a memory."""
-        size = fields.whole_number("page_size") or _SEGMENTS
-        after = fields.whole_number("page_cursor") or 0
-        part = fields.text("filter_text") or ""
+        size = call.fields.whole_number("page_size") or _SEGMENTS
+        after = call.fields.whole_number("page_cursor") or 0
+        part = call.fields.text("filter_text") or ""
         if not 1 <= size <= _MOST_SEGMENTS or not 0 <= after < 1 << 63:
             raise InvalidInput(f"page_size is from 1 to {_MOST_SEGMENTS}, page_cursor from answers")
         if part and len(part) < _LEAST_FILTER:
             raise InvalidInput(f"filter_text has less than {_LEAST_FILTER} characters")
-        memory = await self._memories.get(caller, _memory_id(request))
-        has_case = bool(fields.switch("filter_case_sensitive"))
-        page, following = await self._memories.page(caller, memory.id, after, size, part, has_case)
+        memory = await self._memories.get(call.caller, call.path("memory_id"))
+        has_case = bool(call.fields.switch("filter_case_sensitive"))
+        page, following = await self._memories.page(
+            call.caller, memory.id, after, size, part, has_case
+        )
         answer: dict[str, Any] = {
             "segments": [
                 {
@@ -155,10 +159,9 @@ class Memories:
             answer["next_page_cursor"] = str(following)
         return json_response(answer)
 
-    async def begin_import(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
+    async def begin_import(self, call: Call) -> Response:
         """Begin an import; its file follows."""
+        fields, caller = call.fields, call.caller
         caller.check_owns("stored translation memories")
         file = Fields(fields.object("source_file"))
         name = Fields(fields.object("parameters")).text("display_name") or needed(file, "file_name")
@@ -171,28 +174,35 @@ class Memories:
         imports.hold(caller.name)  # refused before its file is sent, if it would be now
         imports.let_go(caller.name)
         job = self._add(
-            _Job(caller.owner, self._key_of(request), "import", parameters, "awaiting_input")
+            _Job(caller.owner, self._key_of(call.request), "import", parameters, "awaiting_input")
         )
-        answer = {"job_id": job.id, "upload_url": self._url(request, job), "expires_at": _end(job)}
+        answer = {
+            "job_id": job.id,
+            "upload_url": self._url(call.request, job),
+            "expires_at": _end(job),
+        }
         return json_response(answer, 202)
 
-    async def begin_export(
-        self, request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def begin_export(self, call: Call) -> Response:
         """Begin an export, which is complete at once: its file is written while it is fetched."""
-        memory = await self._memories.get(caller, _memory_id(request))
+        memory = await self._memories.get(call.caller, call.path("memory_id"))
         parameters = {"translation_memory_id": memory.id}
         job = _Job(
-            caller.owner, self._key_of(request), "export", parameters, "completed", memory.id
+            call.caller.owner,
+            self._key_of(call.request),
+            "export",
+            parameters,
+            "completed",
+            memory.id,
         )
         return json_response({"job_id": self._add(job).id, "parameters": parameters}, 202)
 
-    async def job(self, request: GatewayRequest, _fields: Fields, caller: Caller) -> Response:
+    async def job(self, call: Call) -> Response:
         """Return the state of an import or export."""
-        job_id = request.path_params["job_id"]
+        job_id = call.path("job_id")
         for job in self._jobs.values():
-            if job.id == job_id and job.owner == caller.owner and not job.is_forgotten:
-                return json_response(self._written_job(request, job))
+            if job.id == job_id and job.owner == call.caller.owner and not job.is_forgotten:
+                return json_response(self._written_job(call.request, job))
         raise NotFound(f"there is no job {job_id[:60]!r}; jobs are forgotten after an hour")
 
     async def upload(self, request: GatewayRequest, caller: Caller) -> Response:
@@ -327,11 +337,6 @@ def _written(memory: StoredMemory) -> dict[str, Any]:
         "creation_time": _time(memory.created),
         "updated_time": _time(memory.updated),
     }
-
-
-def _memory_id(request: GatewayRequest) -> str:
-    memory_id: str = request.path_params["memory_id"]
-    return memory_id
 
 
 def _end(job: _Job) -> str:

@@ -9,13 +9,15 @@ Source: https://developers.deepl.com/api-reference/translate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
 from dragoman_gateway.protocols.deepl.deepl_languages import source_language, target_language
 from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
 from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.requests import GatewayRequest
 
 Split = Literal["0", "1", "nonewlines"]
 
@@ -31,6 +33,18 @@ _NOT_OFFERED = {
 }
 _PERCENT = 100
 _VERSIONS = ("v1", "v2")
+
+
+class Call(NamedTuple):
+    """A request with its fields and its sender."""
+
+    request: GatewayRequest
+    fields: Fields
+    caller: Caller
+
+    def path(self, name: str) -> str:
+        """Returns a parameter of the path."""
+        return str(self.request.path_params[name])
 
 
 @dataclass(frozen=True)

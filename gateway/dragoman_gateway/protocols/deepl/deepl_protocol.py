@@ -26,6 +26,7 @@ from dragoman_gateway.core.errors import (
 from dragoman_gateway.protocols.deepl import deepl_languages as codes
 from dragoman_gateway.protocols.deepl.deepl_memories import FILES, Memories
 from dragoman_gateway.protocols.deepl.deepl_options import (
+    Call,
     needed,
     text_options,
     translation_direction,
@@ -41,7 +42,7 @@ from dragoman_gateway.web.late_answers import late_answer
 from dragoman_gateway.web.requests import GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 
-Answer = Callable[[GatewayRequest, Fields, Caller], Awaitable[Response]]
+Answer = Callable[[Call], Awaitable[Response]]
 
 _SCHEME = "deepl-auth-key"
 _FREE = ":fx"
@@ -139,6 +140,8 @@ class DeepLProtocol:
         self, method: str, path: str, answer: Answer, reads_body: bool = False
     ) -> Endpoint:
         """Returns an endpoint whose handler gets the fields and the caller."""
+        # These count as requests, but have no characters.
+        is_free = "/glossaries" in path or "/translation_memories" in path
 
         async def handle(request: GatewayRequest) -> Response:
             key = _key_of_header(request)
@@ -150,13 +153,12 @@ class DeepLProtocol:
             if caller is None:
                 key = _bare(fields.text("auth_key"))
                 caller = await identify(access, request, key, self.name)
-            if (
-                "/glossaries" in path or "/translation_memories" in path
-            ):  # a request without characters
+            call = Call(request, fields, caller)
+            if is_free:
                 async with access.admitted(caller, 0):
-                    response = await answer(request, fields, caller)
+                    response = await answer(call)
             else:
-                response = await answer(request, fields, caller)
+                response = await answer(call)
             response.headers.update(_trace(request))
             return response
 
@@ -179,10 +181,8 @@ class DeepLProtocol:
     async def _served(self) -> Languages:
         return await self._gateway.translations.languages()
 
-    async def _translate(
-        self, _request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
-        return await late_answer(self._translations_of(fields, caller))
+    async def _translate(self, call: Call) -> Response:
+        return await late_answer(self._translations_of(call.fields, call.caller))
 
     async def _translations_of(self, fields: Fields, caller: Caller) -> Response:
         if not (texts := fields.texts("text")):
@@ -203,11 +203,9 @@ class DeepLProtocol:
             translations.append(written)
         return json_response({"translations": translations})
 
-    async def _languages(
-        self, _request: GatewayRequest, fields: Fields, _caller: Caller
-    ) -> Response:
+    async def _languages(self, call: Call) -> Response:
         languages = await self._served()
-        kind = fields.text("type") or "source"
+        kind = call.fields.text("type") or "source"
         if kind == "source":
             return json_response(
                 [{"language": code, "name": name} for code, name in codes.sources(languages)]
@@ -221,10 +219,8 @@ class DeepLProtocol:
             ]
         )
 
-    async def _languages_of_resource(
-        self, _request: GatewayRequest, fields: Fields, _caller: Caller
-    ) -> Response:
-        resource = needed(fields, "resource")
+    async def _languages_of_resource(self, call: Call) -> Response:
+        resource = needed(call.fields, "resource")
         if resource not in _FEATURES:
             offered = ", ".join(_FEATURES)
             raise InvalidInput(f"Value for 'resource' not supported. Supported are {offered}")
@@ -244,9 +240,7 @@ class DeepLProtocol:
             ]
         )
 
-    async def _resources(
-        self, _request: GatewayRequest, _fields: Fields, _caller: Caller
-    ) -> Response:
+    async def _resources(self, _call: Call) -> Response:
         sides = {
             "auto_detection": {"needs_source_support": True},
             "glossary": {"needs_source_support": True, "needs_target_support": True},
@@ -261,8 +255,8 @@ class DeepLProtocol:
             ]
         )
 
-    async def _usage(self, _request: GatewayRequest, _fields: Fields, caller: Caller) -> Response:
-        usage = await self._gateway.access.usage(caller)
+    async def _usage(self, call: Call) -> Response:
+        usage = await self._gateway.access.usage(call.caller)
         limit = _NO_LIMIT if usage.characters_limit is None else usage.characters_limit
         return json_response(
             {

@@ -16,6 +16,7 @@ from dragoman_gateway.glossaries.glossaries import Glossary
 from dragoman_gateway.protocols.deepl import deepl_documents as documents
 from dragoman_gateway.protocols.deepl import deepl_glossaries as glossaries
 from dragoman_gateway.protocols.deepl.deepl_options import (
+    Call,
     glossary_ids,
     memory_of,
     needed,
@@ -24,9 +25,8 @@ from dragoman_gateway.protocols.deepl.deepl_options import (
 )
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.downloads import file_response
-from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.late_answers import late_answer
-from dragoman_gateway.web.requests import MULTIPART, GatewayRequest, upload_of, while_connected
+from dragoman_gateway.web.requests import MULTIPART, upload_of, while_connected
 from dragoman_gateway.web.responses import json_response
 
 _STATUS_WAIT_S = 7.0
@@ -39,13 +39,11 @@ class Glossaries:
 
     def __init__(self, gateway: Gateway) -> None:
         """Store the core."""
-        self._gateway = gateway
+        self._store, self._served = gateway.glossaries, gateway.translations.languages
 
-    async def directions(
-        self, _request: GatewayRequest, _fields: Fields, _caller: Caller
-    ) -> Response:
+    async def directions(self, _call: Call) -> Response:
         """Return the directions that support glossaries."""
-        pairs = sorted((await self._gateway.translations.languages()).direct)
+        pairs = sorted((await self._served()).direct)
         return json_response(
             {
                 "supported_languages": [
@@ -54,22 +52,18 @@ class Glossaries:
             }
         )
 
-    async def create_single(
-        self, _request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
+    async def create_single(self, call: Call) -> Response:
         """Create a glossary with one direction."""
         dictionary = await asyncio.to_thread(
-            glossaries.read_dictionary, fields, await self._gateway.translations.languages()
+            glossaries.read_dictionary, call.fields, await self._served()
         )
-        name = needed(fields, "name")
-        made = await self._gateway.glossaries.create(caller, name, [dictionary])
+        name = needed(call.fields, "name")
+        made = await self._store.create(call.caller, name, [dictionary])
         return json_response(glossaries.written_single(made), 201)
 
-    async def list_single(
-        self, _request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def list_single(self, call: Call) -> Response:
         """Return the glossaries with one direction."""
-        stored = await self._gateway.glossaries.all(caller)
+        stored = await self._store.all(call.caller)
         single = [
             glossaries.written_single(glossary)
             for glossary in stored
@@ -77,120 +71,99 @@ class Glossaries:
         ]
         return json_response({"glossaries": single})
 
-    async def get_single(
-        self, request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def get_single(self, call: Call) -> Response:
         """Return a glossary with one direction, without its entries."""
-        return json_response(glossaries.written_single(await self._single(request, caller)))
+        return json_response(glossaries.written_single(await self._single(call)))
 
-    async def entries_of_single(
-        self, request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def entries_of_single(self, call: Call) -> Response:
         """Return the entries of a glossary with one direction."""
-        accepted = request.headers.get("accept", "*/*")
+        accepted = call.request.headers.get("accept", "*/*")
         if not any(kind in accepted for kind in (glossaries.TSV, "text/*", "*/*")):
             raise WrongMediaType(f"Accept: entries are sent as {glossaries.TSV}")
-        (dictionary,) = (await self._single(request, caller, entries=True)).dictionaries
+        (dictionary,) = (await self._single(call, entries=True)).dictionaries
         content = await asyncio.to_thread(glossaries.tsv_of, dictionary)
         return Response(content, media_type=glossaries.TSV)
 
-    async def _single(
-        self, request: GatewayRequest, caller: Caller, entries: bool = False
-    ) -> Glossary:
+    async def _single(self, call: Call, entries: bool = False) -> Glossary:
         """Returns the glossary with one dictionary that a path names.
 
         Raises:
             NotFound: it has no dictionary, or several, which /v2 does not support.
         """
-        glossary_id = _glossary_id(request)
-        glossary = await self._gateway.glossaries.get(caller, glossary_id, entries)
-        if len(glossary.dictionaries) != 1:
-            count = len(glossary.dictionaries)
+        glossary = await self._store.get(call.caller, call.path("glossary_id"), entries)
+        if (count := len(glossary.dictionaries)) != 1:
             raise NotFound(f"The glossary has {count} dictionaries: use /v3/glossaries")
         return glossary
 
-    async def delete_glossary(
-        self, request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def delete_glossary(self, call: Call) -> Response:
         """Delete a glossary."""
-        await self._gateway.glossaries.delete(caller, _glossary_id(request))
+        await self._store.delete(call.caller, call.path("glossary_id"))
         return Response(status_code=204)
 
-    async def create_glossary(
-        self, _request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
+    async def create_glossary(self, call: Call) -> Response:
         """Create a glossary."""
-        name = needed(fields, "name")
+        name = needed(call.fields, "name")
         dictionaries = await asyncio.to_thread(
-            glossaries.read_dictionaries, fields, await self._gateway.translations.languages()
+            glossaries.read_dictionaries, call.fields, await self._served()
         )
         if not dictionaries:
             raise InvalidInput("Parameter 'dictionaries' not specified.")
-        made = await self._gateway.glossaries.create(caller, name, dictionaries)
+        made = await self._store.create(call.caller, name, dictionaries)
         return json_response(glossaries.written_glossary(made), 201)
 
-    async def list_glossaries(
-        self, _request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def list_glossaries(self, call: Call) -> Response:
         """Return all glossaries."""
-        stored = await self._gateway.glossaries.all(caller)
+        stored = await self._store.all(call.caller)
         return json_response(
             {"glossaries": [glossaries.written_glossary(glossary) for glossary in stored]}
         )
 
-    async def get_glossary(
-        self, request: GatewayRequest, _fields: Fields, caller: Caller
-    ) -> Response:
+    async def get_glossary(self, call: Call) -> Response:
         """Return a glossary, without its entries."""
-        glossary = await self._gateway.glossaries.get(caller, _glossary_id(request))
+        glossary = await self._store.get(call.caller, call.path("glossary_id"))
         return json_response(glossaries.written_glossary(glossary))
 
-    async def patch_glossary(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
+    async def patch_glossary(self, call: Call) -> Response:
         """Rename a glossary, or merge dictionaries into it."""
-        store, glossary_id = self._gateway.glossaries, _glossary_id(request)
+        glossary_id = call.path("glossary_id")
         dictionaries = await asyncio.to_thread(
-            glossaries.read_dictionaries, fields, await self._gateway.translations.languages()
+            glossaries.read_dictionaries, call.fields, await self._served()
         )
-        name = fields.text("name")
+        name = call.fields.text("name")
         if name is None and not dictionaries:
             raise InvalidInput("Give a name, or dictionaries to merge")
-        glossary = await store.get(caller, glossary_id)
+        glossary = await self._store.get(call.caller, glossary_id)
         for dictionary in dictionaries:
-            glossary = await store.put(caller, glossary_id, dictionary, merge=True)
+            glossary = await self._store.put(call.caller, glossary_id, dictionary, merge=True)
         if name is not None:
-            glossary = await store.rename(caller, glossary_id, needed(fields, "name"))
+            glossary = await self._store.rename(
+                call.caller, glossary_id, needed(call.fields, "name")
+            )
         return json_response(glossaries.written_glossary(glossary))
 
-    async def entries(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def entries(self, call: Call) -> Response:
         """Return the entries of a dictionary."""
-        source, target = glossaries.direction(fields, await self._gateway.translations.languages())
-        glossary = await self._gateway.glossaries.get(caller, _glossary_id(request), entries=True)
+        source, target = glossaries.direction(call.fields, await self._served())
+        glossary = await self._store.get(call.caller, call.path("glossary_id"), entries=True)
         dictionary = glossaries.find_dictionary(glossary, source, target)
         written = await asyncio.to_thread(glossaries.written_entries, dictionary)
         return await asyncio.to_thread(json_response, {"dictionaries": [written]})
 
-    async def put_dictionary(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
+    async def put_dictionary(self, call: Call) -> Response:
         """Add or replace a dictionary."""
         dictionary = await asyncio.to_thread(
-            glossaries.read_dictionary, fields, await self._gateway.translations.languages()
+            glossaries.read_dictionary, call.fields, await self._served()
         )
-        glossary = await self._gateway.glossaries.put(caller, _glossary_id(request), dictionary)
+        glossary = await self._store.put(call.caller, call.path("glossary_id"), dictionary)
         kept = glossaries.find_dictionary(
             glossary, dictionary.source_language, dictionary.target_language
         )
         return json_response(glossaries.written_dictionary(kept))
 
-    async def delete_dictionary(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
-    ) -> Response:
+    async def delete_dictionary(self, call: Call) -> Response:
         """Delete a dictionary."""
-        source, target = glossaries.direction(fields, await self._gateway.translations.languages())
-        store = self._gateway.glossaries
-        await store.delete_dictionary(caller, _glossary_id(request), source, target)
+        source, target = glossaries.direction(call.fields, await self._served())
+        await self._store.delete_dictionary(call.caller, call.path("glossary_id"), source, target)
         return Response(status_code=204)
 
 
@@ -201,9 +174,10 @@ class Documents:
         """Store the core."""
         self._gateway = gateway
 
-    async def upload(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def upload(self, call: Call) -> Response:
         """Translate a document in the background."""
-        if request.media_type != MULTIPART:
+        fields = call.fields
+        if call.request.media_type != MULTIPART:
             raise InvalidInput("Send the document in multipart/form-data")
         if (file := fields.file("file")) is None:
             raise InvalidInput("Parameter 'file' not specified.")
@@ -226,8 +200,8 @@ class Documents:
         if glossary := glossary_ids(fields):
             options["glossary_ids"] = glossary
         options |= memory_of(fields)
-        answering = late_answer(self._submit(caller, name, file, options))
-        return await while_connected(request.receive, answering)
+        answering = late_answer(self._submit(call.caller, name, file, options))
+        return await while_connected(call.request.receive, answering)
 
     async def _submit(
         self, caller: Caller, name: str, file: UploadFile, options: dict[str, Any]
@@ -243,38 +217,33 @@ class Documents:
             }
         )
 
-    async def status(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def status(self, call: Call) -> Response:
         """Return the progress of a document; waits a few seconds for its end."""
-        job_id = _document_id(request, fields)
-        job = await self._gateway.jobs.get(caller, job_id, _STATUS_WAIT_S)
+        job_id = _document_id(call)
+        job = await self._gateway.jobs.get(call.caller, job_id, _STATUS_WAIT_S)
         return json_response(documents.written_status(job))
 
-    async def result(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def result(self, call: Call) -> Response:
         """Return the translated document, which is deleted after it is sent."""
-        jobs, job_id = self._gateway.jobs, _document_id(request, fields)
-        job = await jobs.get(caller, job_id)
+        jobs, job_id = self._gateway.jobs, _document_id(call)
+        job = await jobs.get(call.caller, job_id)
         if job.state in ("failed", "cancelled"):
             raise NotFound(documents.written_status(job)["error_message"])
-        path = await jobs.result(caller, job_id)
+        path = await jobs.result(call.caller, job_id)
 
         async def delete() -> None:
             with contextlib.suppress(NotFound):  # another request has already deleted it
-                await jobs.delete(caller, job_id)
+                await jobs.delete(call.caller, job_id)
 
         return await file_response(path, job.file_name, delete)
 
 
-def _glossary_id(request: GatewayRequest) -> str:
-    glossary_id: str = request.path_params["glossary_id"]
-    return glossary_id
-
-
-def _document_id(request: GatewayRequest, fields: Fields) -> str:
+def _document_id(call: Call) -> str:
     """Returns the id of the document that a path names.
 
     Raises:
         NotFound: the request does not have the document's key.
     """
-    job_id = str(request.path_params["document_id"]).lower()
-    documents.check_key(job_id, needed(fields, "document_key"))
+    job_id = call.path("document_id").lower()
+    documents.check_key(job_id, needed(call.fields, "document_key"))
     return job_id
