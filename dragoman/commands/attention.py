@@ -122,11 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Check that the arguments fit together.
-
-    Raises:
-        UsageError: they do not fit together.
-    """
+    """Check that the arguments fit together."""
     out, figure = arguments.out, arguments.figure
     known = _PRINT if figure != "attention" else (_PAGE, *_PRINT)
     if out.suffix.lower() not in known:
@@ -168,11 +164,7 @@ def _check_model(arguments: argparse.Namespace) -> None:
 
 
 def _check_text(what: str, text: str | None) -> None:
-    """Check that a text is valid, since command-line arguments may hold any bytes.
-
-    Raises:
-        UsageError: the text is not UTF-8.
-    """
+    """Check that a text is valid, since command-line arguments may hold any bytes."""
     try:
         (text or "").encode()
     except UnicodeEncodeError as error:
@@ -180,11 +172,7 @@ def _check_text(what: str, text: str | None) -> None:
 
 
 def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
-    """Check that the model has the layer, the token and the heads.
-
-    Raises:
-        UsageError: the model does not have one of them.
-    """
+    """Check that the model has the layer, the token and the heads."""
     layers, heads = attention.weights(arguments.kind).shape[:2]
     if not layers:
         raise UsageError(

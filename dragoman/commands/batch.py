@@ -182,11 +182,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _shard(given: str | None) -> Shard:
-    """Parses the shard.
-
-    Raises:
-        UsageError: the text is not a shard.
-    """
+    """Parses the shard."""
     from dragoman_serving.batch.corpus import Shard
 
     if given is None:
@@ -198,11 +194,7 @@ def _shard(given: str | None) -> Shard:
 
 
 def _order(arguments: argparse.Namespace) -> tuple[list[InputFile], WorkOrder]:
-    """Returns the input files, and how to translate them.
-
-    Raises:
-        UsageError: a file, a folder, a format or an option is not valid.
-    """
+    """Returns the input files, and how to translate them."""
     from dragoman_client.core.settings import check_batch_options
     from dragoman_serving.batch.chunk_work import Format, WorkOrder
     from dragoman_serving.batch.storage import absolute, find_sources
@@ -237,12 +229,7 @@ def _translating(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
 def _corpus(
     arguments: argparse.Namespace, sources: Sequence[InputFile], order: WorkOrder, work: ChunkWork
 ) -> Corpus:
-    """Returns the job, new or resumed.
-
-    Raises:
-        DragomanError: the output belongs to another job, or a file is not in the format.
-        TranslationError: the server or the engine gives no information about its bundles.
-    """
+    """Returns the job, new or resumed."""
     from dragoman_serving.batch.corpus import Corpus
     from dragoman_serving.batch.storage import open_storage
 
@@ -253,11 +240,7 @@ def _corpus(
 
 
 def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> Estimate:
-    """Estimates the time and the price of the chunks.
-
-    Raises:
-        UsageError: there are no chunks left.
-    """
+    """Estimates the time and the price of the chunks."""
     from dragoman_serving.batch.estimate import estimate
 
     if not chunks:

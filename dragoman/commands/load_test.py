@@ -96,11 +96,7 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _verdict(arguments: argparse.Namespace, measured: Run) -> int:
-    """Returns the exit code 0.
-
-    Raises:
-        CheckFailed: an objective was missed, or a load had no answers.
-    """
+    """Returns the exit code 0."""
     if measured.capacity is not None and not measured.capacity.sentences_per_s:
         raise CheckFailed(f"no rate met {', '.join(arguments.slo)}")
     if missed := [judgement for judgement in measured.judgements if not judgement.met]:

@@ -93,11 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(settings: Mapping[str, Any]) -> None:
-    """Refuse settings that are out of range, or exclude each other.
-
-    Raises:
-        UsageError: a setting cannot be used.
-    """
+    """Refuse settings that are out of range, or exclude each other."""
     if settings["engines"] == 0:
         raise UsageError("--engines 0: give 1 or more")
     if settings["engine_timeout"] <= 0:
@@ -167,11 +163,7 @@ def _options(
 
 
 def _gateway(resolved: Resolved) -> GatewayOptions | None:
-    """Returns the options of the gateway; None: it is switched off, or not installed.
-
-    Raises:
-        UsageError: the gateway was requested, but is not installed.
-    """
+    """Returns the options of the gateway; None: it is switched off, or not installed."""
     from dragoman_serving.launch.gateway_process import GatewayOptions
 
     settings = resolved.values

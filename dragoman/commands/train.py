@@ -134,11 +134,7 @@ def _settings(
 
 
 def _own_texts(arguments: argparse.Namespace) -> list[OwnText]:
-    """Returns the user's own text, and then the general text, if they were given.
-
-    Raises:
-        UsageError: the two do not fit together.
-    """
+    """Returns the user's own text, and then the general text, if they were given."""
     from dragoman_training.run.own_text import OwnText
     from dragoman_training.text.parallel_text import named_files
 

@@ -385,11 +385,7 @@ class _Work:
 
 
 def _reports(arguments: argparse.Namespace) -> AbstractContextManager[FileReports]:
-    """Opens the reports.
-
-    Raises:
-        UsageError: the translation goes to standard output.
-    """
+    """Opens the reports."""
     if arguments.output is None and (arguments.report or arguments.least_confidence is not None):
         raise UsageError("--report, --least-confidence: give an --output too")
     return FileReports.opened(arguments.report, resume=arguments.resume, force=arguments.force)
@@ -402,11 +398,7 @@ def _translate_pair(
     pair: FilePair,
     show: Show,
 ) -> FileReport:
-    """Translate one of several files.
-
-    Raises:
-        UnknownFormat: its format is not supported.
-    """
+    """Translate one of several files."""
     each = argparse.Namespace(**vars(arguments))
     each.input, each.output = pair.source, pair.target
     if each.format == "auto":
@@ -424,12 +416,7 @@ def _columns(arguments: argparse.Namespace) -> list[str]:
 
 
 def _choose_format(arguments: argparse.Namespace, is_many: bool) -> None:
-    """Set the format that the arguments leave open; that of one of many files is detected later.
-
-    Raises:
-        UsageError: no file was given, or it cannot be read, or its format is not supported; or
-            texts were given besides files.
-    """
+    """Set the format that the arguments leave open; that of one of many files is detected later."""
     if is_many and arguments.text:
         raise UsageError("--input: give files, or texts, not both")
     arguments.format = arguments.format or ("auto" if is_many else "text")
@@ -445,12 +432,7 @@ def _choose_format(arguments: argparse.Namespace, is_many: bool) -> None:
 
 
 def _format_of(arguments: argparse.Namespace) -> str:
-    """The format of the input, from its name or its first bytes.
-
-    Raises:
-        UsageError: the file cannot be read.
-        ValueError: its format is not supported.
-    """
+    """The format of the input, from its name or its first bytes."""
     from dragoman_client.files.file_formats import ReadableFormat, check_running_text, format_of
 
     table = "csv" if _columns(arguments) else "tsv"
@@ -466,11 +448,7 @@ def _format_of(arguments: argparse.Namespace) -> str:
 
 
 def _begin(path: Path) -> tuple[Path, bytes]:
-    """The name of a file without that of its compression, and its first bytes, decompressed.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
+    """The name of a file without that of its compression, and its first bytes, decompressed."""
     from dragoman_client.files.compressed_files import opened
 
     try:
@@ -528,11 +506,7 @@ def _warn_of_markup(path: Path) -> None:
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
-    """The texts of the command line, as lines.
-
-    Raises:
-        UsageError: a text is not valid UTF-8, or not in the format.
-    """
+    """The texts of the command line, as lines."""
     from dragoman_client.files.line_translation import Line
 
     for number, text in enumerate(texts, start=1):

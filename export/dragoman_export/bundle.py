@@ -137,11 +137,7 @@ def export_bundle(
 
 
 def _stored(weights: Arrays, storage: Storage) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """The weights as they are stored, by name.
-
-    Raises:
-        UsageError: the engine, which holds embeddings in fp16, cannot hold one of them.
-    """
+    """The weights as they are stored, by name."""
     for name, array in weights.items():
         largest = np.abs(array).max(initial=0.0)
         if largest > _LARGEST_HALF and name in _HALVED:

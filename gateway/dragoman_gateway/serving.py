@@ -208,11 +208,7 @@ def url_of(address: str, port: int) -> str:
 
 
 def _listen(address: str, port: int, flag: str) -> socket.socket:
-    """Open a listening socket.
-
-    Raises:
-        UsageError: the address cannot be used, or is already in use.
-    """
+    """Open a listening socket."""
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"{flag} {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
     listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)

@@ -191,11 +191,7 @@ Alignments = WordAlignment | SoftAlignment
 
 
 def _parse_alignments(answer: str, options: Mapping[str, Any]) -> Alignments:
-    """Parse alignments in the requested form.
-
-    Raises:
-        ValueError: the answer does not have this form.
-    """
+    """Parse alignments in the requested form."""
     form = SoftAlignment if options.get("return_alignments") == "soft" else WordAlignment
     return form.parse(answer)
 

@@ -167,11 +167,7 @@ class PlacedCodes(JsonValue):
 
 
 def _code(index: int, value: Any) -> Code:
-    """A code from a JSON value.
-
-    Raises:
-        ValueError: the value is not two offsets, with or without a parent.
-    """
+    """A code from a JSON value."""
     has_parent = _is_list(value) and len(value) == 3
     parent = value[2] if has_parent else None
     if parent is not None and type(parent) is not int:
@@ -180,11 +176,7 @@ def _code(index: int, value: Any) -> Code:
 
 
 def _span(name: str, index: int, value: Any) -> Span:
-    """Two offsets from a JSON value.
-
-    Raises:
-        ValueError: the value is not two offsets.
-    """
+    """Two offsets from a JSON value."""
     if not _is_list(value) or len(value) != 2 or any(type(offset) is not int for offset in value):
         raise ValueError(f"{name}[{index}] is {brief(value)}: give {SHAPE}")
     begin, end = value

@@ -145,11 +145,7 @@ def read_secret(arguments: argparse.Namespace) -> str | None:
 
 
 def _read_file(file: Path, flag: str) -> str:
-    """Reads a secret from a file.
-
-    Raises:
-        UsageError: the file cannot be read, or is empty.
-    """
+    """Reads a secret from a file."""
     try:
         secret = file.read_text(encoding="utf-8").strip()
     except OSError as error:

@@ -133,11 +133,7 @@ def implied_pivot(sources: Sequence[ModelSource]) -> str | None:
 
 
 def _downloaded(word: str) -> list[ModelSource]:
-    """The models of a hub or of Firefox that a word names; `opus-mt-...` needs no owner.
-
-    Raises:
-        UsageError: what follows `firefox:` is neither a pair nor a list of languages.
-    """
+    """The models of a hub or of Firefox that a word names; `opus-mt-...` needs no owner."""
     name, _, revision = word.partition("@")
     if is_firefox_name(name):
         pairs = _pairs(name, name.removeprefix(_FIREFOX))

@@ -322,12 +322,7 @@ class Glossaries:
         return index
 
     def _check_bytes(self, connection: sqlite3.Connection, caller: Caller) -> None:
-        """Check the total size of dictionaries before a change is committed.
-
-        Raises:
-            TooLarge: the caller's dictionaries are too large.
-            TooManyRequests: all dictionaries together are too large.
-        """
+        """Check the total size of dictionaries before a change is committed."""
         (total,) = connection.execute("SELECT sum(size_bytes) FROM dictionaries").fetchone()
         if (total or 0) > self._settings.glossary_bytes_together:
             raise TooManyRequests("the gateway has reached its limit of glossaries: try later")

@@ -206,12 +206,7 @@ class JobFiles:
 
 
 def _read(folder: Path) -> JobRecord | None:
-    """Read the record of a job; None: its upload was incomplete, and its folder is removed.
-
-    Raises:
-        OSError: the record cannot be read.
-        ValueError: the record is malformed, or belongs to another job.
-    """
+    """Read the record of a job; None: its upload was incomplete, and its folder is removed."""
     path = folder / _RECORD
     if not path.exists():
         if not {file.name for file in folder.iterdir()} <= {_SOURCE, _PARTIAL, _NEW_RECORD}:

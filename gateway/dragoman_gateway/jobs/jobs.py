@@ -237,13 +237,7 @@ class Jobs:
         return running
 
     def _check_space(self, caller: Caller, size_bytes: int) -> None:
-        """Refuse a document above a limit of size or number.
-
-        Raises:
-            TooLarge: the document is too large.
-            TooManyRequests: the caller's documents, or all documents, are too many or too large
-                together.
-        """
+        """Refuse a document above a limit of size or number."""
         settings = self._settings
         if size_bytes > settings.file_bytes:
             raise TooLarge(f"the document has more than {settings.file_bytes:,} bytes")
@@ -263,11 +257,7 @@ class Jobs:
 
 
 def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
-    """Returns the name without folders and control characters.
-
-    Raises:
-        UnknownFormat: its extension is not a supported format.
-    """
+    """Returns the name without folders and control characters."""
     name = file_name.replace("\\", "/").rpartition("/")[2]
     name = "".join(filter(str.isprintable, name)).strip()
     stem, ending = name[: -len(Path(name).suffix) or None], Path(name).suffix
@@ -284,11 +274,7 @@ def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
 
 
 def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the checked options of a document, with sentence splitting.
-
-    Raises:
-        InvalidInput: an option is invalid.
-    """
+    """Returns the checked options of a document, with sentence splitting."""
     options = dict(given)
     ids, memory_id = options.pop("glossary_ids", None), options.pop("memory_id", None)
     try:

@@ -360,11 +360,7 @@ async def _awaited(read: ReadPairs) -> Sequence[Pair]:
 
 
 async def _in_thread(work: Callable[[], _Result]) -> _Result:
-    """Run a function of a memory in a thread.
-
-    Raises:
-        Unavailable: its file is not available.
-    """
+    """Run a function of a memory in a thread."""
     try:
         return await asyncio.to_thread(work)
     except sqlite3.DatabaseError as error:
@@ -374,12 +370,7 @@ async def _in_thread(work: Callable[[], _Result]) -> _Result:
 
 
 def _opened(path: Path) -> Memory:
-    """Open a memory.
-
-    Raises:
-        NotFound: it was deleted just now.
-        Unavailable: it cannot be read.
-    """
+    """Open a memory."""
     try:
         return Memory.open(path)
     except FileNotFoundError:

@@ -398,11 +398,7 @@ class Translations:
             raise InvalidInput(*Refusal.of(error)) from error
 
     async def _in_time(self, work: Awaitable[_Answer]) -> _Answer:
-        """Apply the timeout to all server requests of an answer together.
-
-        Raises:
-            DeadlineExceeded: they took too long.
-        """
+        """Apply the timeout to all server requests of an answer together."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await work
@@ -551,11 +547,7 @@ class Translations:
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, Any]]:
-    """Returns the ids of glossaries, and the other options checked.
-
-    Raises:
-        InvalidInput: an option is invalid.
-    """
+    """Returns the ids of glossaries, and the other options checked."""
     if isinstance(options, CheckedOptions) and "glossary_ids" not in options:
         return (), options
     given = dict(options)

@@ -223,11 +223,7 @@ class Dispatcher:
         protocol: ProtocolPackage,
         endpoint: Endpoint,
     ) -> None:
-        """Set the maximum size of a body before it is read.
-
-        Raises:
-            GatewayError: the key is refused.
-        """
+        """Set the maximum size of a body before it is read."""
         if endpoint.reads_body:
             body.bound(self._settings.file_bytes)
         elif (
@@ -264,12 +260,7 @@ class Dispatcher:
         return await counted(self._access, caller, error)
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
-        """Find the endpoint of a path and a method.
-
-        Raises:
-            NotFound: no protocol has the path.
-            WrongMethod: the path has only other methods.
-        """
+        """Find the endpoint of a path and a method."""
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         methods = self._exact.get(path, {})
         if not methods:

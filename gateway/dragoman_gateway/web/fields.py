@@ -113,11 +113,7 @@ class Fields:
 
 
 def _unicode(name: str, text: str) -> str:
-    """Returns a text that can be encoded in UTF-8.
-
-    Raises:
-        InvalidInput: the text has a lone surrogate.
-    """
+    """Returns a text that can be encoded in UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -277,11 +277,7 @@ async def _cancel_when_left(receive: Receive, task: asyncio.Task[Any]) -> None:
 
 
 def _form_pairs(body: bytes, encoding: str) -> list[tuple[str, str]]:
-    """Decode a URL-encoded form.
-
-    Raises:
-        InvalidInput: it is not in the encoding, or has too many fields.
-    """
+    """Decode a URL-encoded form."""
     if body.count(b"&") >= _MOST_FIELDS:
         raise InvalidInput(f"the form has more than {_MOST_FIELDS:,} fields")
     if b"%" in body:

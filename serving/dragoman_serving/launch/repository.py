@@ -186,11 +186,7 @@ class BundleList:
 
 
 def _check(to_serve: ModelsToServe, bundles: Sequence[Bundle], settings: EngineSettings) -> None:
-    """Check that bundles can be served as requested.
-
-    Raises:
-        UsageError: a language or a model does not exist, or the memory is too small for a bundle.
-    """
+    """Check that bundles can be served as requested."""
     check_names(Routes(bundles, to_serve.pivot), to_serve.pivot, to_serve.preload)
     if to_serve.memory_bytes is not None:
         check_memory(to_serve.memory_bytes, bundles, settings)

@@ -171,11 +171,7 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
 
 
 def _trusted(settings: EngineSettings, bundle: Path, manifest: Manifest) -> EngineSettings:
-    """Settings for the CPU without precisions whose checks failed, unless explicitly chosen.
-
-    Raises:
-        UsageError: the checks of all precisions failed.
-    """
+    """Settings for the CPU without precisions whose checks failed, unless explicitly chosen."""
     failed = manifest.failed_checks("int8")
     if settings.precision != "auto" or not failed:
         return settings

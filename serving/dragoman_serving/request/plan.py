@@ -423,11 +423,7 @@ def _suppressed(words: Iterable[str], target: Tokenizer) -> SuppressedWords:
 
 
 def _written(word: str, target: Tokenizer) -> str:
-    """The vocabulary's spelling of a word.
-
-    Raises:
-        InvalidRequest: the vocabulary cannot write it.
-    """
+    """The vocabulary's spelling of a word."""
     ids = target.encode(word)
     if not ids or not all(target.vocabulary[token] for token in ids):
         raise cannot_write("suppress", word)

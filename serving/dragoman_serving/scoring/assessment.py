@@ -272,11 +272,7 @@ class Assessor:
         )
 
     def _check_heads(self, candidates: Sequence[Candidate]) -> None:
-        """Refuse attention if the answer would be too large.
-
-        Raises:
-            InvalidRequest: the answer would be too large.
-        """
+        """Refuse attention if the answer would be too large."""
         number = sum(
             self._weights(len(pair.src_ids), len(pair.tgt_ids) + 1)
             for candidate in candidates
@@ -359,11 +355,7 @@ def _too_many(weights: str) -> InvalidRequest:
 
 
 def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
-    """Refuse a request if its answer, or the memory for it, would be too large.
-
-    Raises:
-        InvalidRequest: it would be too large.
-    """
+    """Refuse a request if its answer, or the memory for it, would be too large."""
     if "token_scores" in plan.outputs:
         tokens = sum(len(pair.tgt_ids) for candidate in candidates for pair in candidate.sentences)
         if tokens > _MOST_TOKENS:

@@ -259,11 +259,7 @@ def resident_bytes() -> int:
 
 
 def _most_of_bundles(memory_bytes: int) -> int:
-    """The memory limit of all bundles of this process.
-
-    Raises:
-        UsageError: nothing is left for bundles.
-    """
+    """The memory limit of all bundles of this process."""
     most_bytes = most_of_bundles(memory_bytes, resident_bytes())
     if most_bytes <= 0:
         own_mb = (memory_bytes - most_bytes) / 1e6

@@ -124,11 +124,7 @@ class PivotedRequest:
 
 
 def _carried(texts: Sequence[str], options: Mapping[str, Any]) -> list[CarriedMarkup | None]:
-    """The markup of each text.
-
-    Raises:
-        InvalidRequest: the markup is not valid.
-    """
+    """The markup of each text."""
     carried: list[CarriedMarkup | None] = [None] * len(texts)
     for index, markup in enumerate(markups_of(options, len(texts))):
         if markup is not None:

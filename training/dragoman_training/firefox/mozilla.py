@@ -224,11 +224,7 @@ def _download(url: str, packed: Path, watch: Callable[[int, int | None], None]) 
 
 
 def _unpack(packed: Path, path: Path, most_bytes: int, url: str) -> None:
-    """Decompress a file, by its first bytes; the compressed file is removed.
-
-    Raises:
-        UsageError: it is damaged or larger than it may be, or Zstandard is not installed.
-    """
+    """Decompress a file, by its first bytes; the compressed file is removed."""
     partial = path.with_name(f".{path.name}.partial")
     size = 0
     try:

@@ -207,11 +207,7 @@ def _floats(path: Path, item: _Item) -> Floats:
 
 
 def _items(path: Path, content: bytes) -> Iterator[_Item]:
-    """The items of a file, in order.
-
-    Raises:
-        UsageError: the file is damaged.
-    """
+    """The items of a file, in order."""
     reader = _Reader(path, content)
     version, count = reader.numbers("<Q", 2)
     if version != _VERSION:

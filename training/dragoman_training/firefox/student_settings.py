@@ -159,11 +159,7 @@ def _number(path: Path, name: str, value: Value) -> int:
 
 
 def _parsed(path: Path, text: str) -> dict[str, Value]:
-    """Parse the YAML that Marian writes: names with a word, a quoted string or a list of words.
-
-    Raises:
-        UsageError: a line has another form, or a name comes twice.
-    """
+    """Parse the YAML that Marian writes: names with a word, a quoted string or a list of words."""
     values: dict[str, Value] = {}
     name = ""
     for number, line in enumerate(text.splitlines(), start=1):

@@ -190,11 +190,7 @@ class Hub:
         return stated[-1]
 
     def _stated(self, address: str, answers: list[Hop]) -> _Stated:
-        """What the hub states about a file; headers of servers that it redirects to are ignored.
-
-        Raises:
-            UsageError: it states no commit and digest, or another commit.
-        """
+        """What the hub states about a file; headers of servers that it redirects to are ignored."""
         host = urllib.parse.urlsplit(address).netloc
         own = [headers for url, headers in answers if urllib.parse.urlsplit(url).netloc == host]
         commit = _first(own, "X-Repo-Commit")

@@ -98,11 +98,7 @@ def _code(stated: str) -> str:
 
 
 def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str | None], ...]:
-    """Target languages in the order given, without repeats.
-
-    Raises:
-        UsageError: a language has two different tags, or one of several has no tag.
-    """
+    """Target languages in the order given, without repeats."""
     tags = dict(targets)
     distinct = tuple(dict.fromkeys(targets))
     for language, tag in distinct:

@@ -138,11 +138,7 @@ def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
 
 
 def _check_apart(corpora: Iterable[Corpus]) -> None:
-    """Check that no two texts are written to the same file.
-
-    Raises:
-        UsageError: two are; the message names them.
-    """
+    """Check that no two texts are written to the same file."""
     known: dict[Path, str] = {}
     for corpus in corpora:
         for path in chain.from_iterable(text.files(Path()) for text in corpus.texts):

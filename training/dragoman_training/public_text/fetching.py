@@ -69,11 +69,7 @@ def fetch_corpora(
 
 
 def _is_written(text: FetchedText, data_dir: Path) -> bool:
-    """Whether the text exists; a side in another form would hide the written one.
-
-    Raises:
-        UsageError: some of it exists in another form.
-    """
+    """Whether the text exists; a side in another form would hide the written one."""
     paths = text.files(data_dir)
     if all(path.exists() for path in paths):
         return True

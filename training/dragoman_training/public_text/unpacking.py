@@ -160,11 +160,7 @@ def _unpacked(file: IO[bytes], stack: ExitStack) -> Iterable[bytes]:
 
 
 def _open(file: Path, member: str, stack: ExitStack) -> IO[bytes]:
-    """Open a file, or a member of an archive by its name; nothing else is extracted.
-
-    Raises:
-        KeyError: there is no such member, or it is not a plain file.
-    """
+    """Open a file, or a member of an archive by its name; nothing else is extracted."""
     if not member:
         return stack.enter_context(file.open("rb"))
     if zipfile.is_zipfile(file):

@@ -59,11 +59,7 @@ def read_attention(
 
 
 def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
-    """The target language of the first matching direction.
-
-    Raises:
-        UsageError: no direction matches.
-    """
+    """The target language of the first matching direction."""
     for src, tgt in loaded.config.directions:
         if source in (None, src) and target in (None, tgt):
             return tgt

@@ -69,11 +69,7 @@ class RunText:
         self.examples = self._encoded(texts)
 
     def _with_links(self, texts: Sequence[ParallelText]) -> list[ParallelText]:
-        """Add the word alignments to the texts, if the run guides a head by them.
-
-        Raises:
-            UsageError: it does, and no text has word alignments.
-        """
+        """Add the word alignments to the texts, if the run guides a head by them."""
         weight = self._config.alignment.weight
         if weight is None:
             return list(texts)

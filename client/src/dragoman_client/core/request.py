@@ -148,11 +148,7 @@ def read_fields(
 
 
 def _column(outputs: Mapping[str, Values | None], name: str, count: int) -> Values:
-    """Returns the elements of the tensor with this name.
-
-    Raises:
-        ServerError: the tensor is missing or has another length.
-    """
+    """Returns the elements of the tensor with this name."""
     values = outputs.get(name)
     if values is None:
         raise IncompleteAnswer(f"the answer lacks {name}: is this a Dragoman server?")

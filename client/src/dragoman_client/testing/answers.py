@@ -158,11 +158,7 @@ class Answers:
 
 
 def _given(texts: list[str], targets: list[str]) -> list[Translation]:
-    """Wraps given translations.
-
-    Raises:
-        InvalidRequest: only one of a text and its translation is empty.
-    """
+    """Wraps given translations."""
     for index, sides in enumerate(zip(texts, targets, strict=True)):
         text, target = (bool(side.strip()) for side in sides)
         if text != target:
@@ -186,11 +182,7 @@ def _part(text: str, end: int) -> Outputs:
 
 
 def _options(request: Request) -> dict[str, Any]:
-    """Returns the options of a request.
-
-    Raises:
-        InvalidRequest: an option is invalid, with the server's message.
-    """
+    """Returns the options of a request."""
     given = {name: values for name, values in request.inputs.items() if name not in _TEXTS}
     single = (name for name in given if not (name in OPTIONS and OPTIONS[name].is_list))
     try:

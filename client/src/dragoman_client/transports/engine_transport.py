@@ -128,11 +128,7 @@ class EngineTransport:
             engine.close()
 
     async def _connected(self, model: str, timeout_s: float) -> tuple[_Connection, float]:
-        """Returns a connection for a model, when it can be written to, and the remaining time.
-
-        Raises:
-            TranslationError: no engine answers, or all refuse the client.
-        """
+        """Returns a connection for a model, when it can be written to, and the remaining time."""
         connection = self._choose(model)
         if connection is not None and connection.resumed is None:
             return connection, timeout_s
@@ -164,11 +160,7 @@ class EngineTransport:
         return None if least is None else least.connections[model]
 
     async def _connect(self, model: str) -> None:
-        """Connect to all processes, and wait for the first connection.
-
-        Raises:
-            TranslationError: there is no connection to any of them.
-        """
+        """Connect to all processes, and wait for the first connection."""
         connecting = {engine.connect(model) for engine in self._engines}
         while True:
             done, connecting = await asyncio.wait(connecting, return_when=asyncio.FIRST_COMPLETED)

@@ -163,11 +163,7 @@ def stream_error(address: Address, error: Any) -> TranslationError:
 
 
 def _values(output: Any, content: bytes) -> Values:
-    """The elements of an output.
-
-    Raises:
-        ValueError: it does not have its declared type or shape.
-    """
+    """The elements of an output."""
     values = Tensor(output.name, DataType[output.datatype], (), content).values
     if math.prod(output.shape) != len(values):
         raise ValueError(f"{output.name} has {len(values)} elements, not {list(output.shape)}")

@@ -266,11 +266,7 @@ def _values(lines: Sequence[_Line]) -> dict[str, str]:
 
 
 def _entries(text: str) -> Iterator[list[_Line]]:
-    """Yields the lines of each entry, with its comments.
-
-    Raises:
-        ValueError: a line is none of PO.
-    """
+    """Yields the lines of each entry, with its comments."""
     entry: list[_Line] = []
     has_translation = False
     for number, match in enumerate(_LINE.finditer(text), start=1):

@@ -278,11 +278,7 @@ class _Atoms:
 
 
 def _with_fields(atoms: list[Atom]) -> list[Atom]:
-    """Returns the atoms, with fields as objects, or as tags around their results.
-
-    Raises:
-        Odd: a field and another element overlap.
-    """
+    """Returns the atoms, with fields as objects, or as tags around their results."""
     new_atoms: list[Atom] = []
     begun: list[tuple[int, bool]] = []
     """For each open field: its index, and whether its result has begun."""

@@ -217,11 +217,7 @@ class RunReader:
         return [part for item in items for part in item.parts]
 
     def _segment(self, items: list[Item]) -> Segment | None:
-        """Make a text of a paragraph; None: it has no letters.
-
-        Raises:
-            Odd: the paragraph has a structure that is not known.
-        """
+        """Make a text of a paragraph; None: it has no letters."""
         atoms = atoms_of(self._profile, items, self._look)
         if all(atom.kind != "text" for atom in atoms):
             return None

@@ -163,11 +163,7 @@ class AgentProtocol:
     async def _result(
         self, caller: Caller, method: str, parameters: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Returns the result of a method.
-
-        Raises:
-            RpcError: there is no such method, or its parameters are wrong.
-        """
+        """Returns the result of a method."""
         match method:
             case "initialize":
                 version = parameters.get("protocolVersion")

@@ -206,11 +206,7 @@ def _content(message: Fields) -> tuple[str | None, str | None, str | None]:
 
 
 def _direction(prompt: Prompt, model: Model, languages: Languages) -> tuple[str, str]:
-    """Returns the source and the target language, from the messages and the model.
-
-    Raises:
-        InvalidInput: there is no target language, or the messages and the model disagree.
-    """
+    """Returns the source and the target language, from the messages and the model."""
     source = target = None
     if prompt.source and prompt.source.lower() != AUTO:
         source = languages.find_named(prompt.source, languages.sources, "source language")

@@ -284,11 +284,7 @@ class Memories:
         return None if job is None or job.is_forgotten else job
 
     def _add(self, job: _Job) -> _Job:
-        """Store a job.
-
-        Raises:
-            TooManyRequests: there are too many.
-        """
+        """Store a job."""
         self._jobs = {secret: kept for secret, kept in self._jobs.items() if not kept.is_forgotten}
         own = sum(kept.owner == job.owner for kept in self._jobs.values())
         if len(self._jobs) >= _MOST_JOBS or own >= _MOST_JOBS_OF_OWNER:

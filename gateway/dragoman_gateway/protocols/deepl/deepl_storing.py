@@ -85,11 +85,7 @@ class Glossaries:
         return Response(content, media_type=glossaries.TSV)
 
     async def _single(self, call: Call, entries: bool = False) -> Glossary:
-        """Returns the glossary with one dictionary that a path names.
-
-        Raises:
-            NotFound: it has no dictionary, or several, which /v2 does not support.
-        """
+        """Returns the glossary with one dictionary that a path names."""
         glossary = await self._store.get(call.caller, call.path("glossary_id"), entries)
         if (count := len(glossary.dictionaries)) != 1:
             raise NotFound(f"The glossary has {count} dictionaries: use /v3/glossaries")
@@ -239,11 +235,7 @@ class Documents:
 
 
 def _document_id(call: Call) -> str:
-    """Returns the id of the document that a path names.
-
-    Raises:
-        NotFound: the request does not have the document's key.
-    """
+    """Returns the id of the document that a path names."""
     job_id = call.path("document_id").lower()
     documents.check_key(job_id, needed(call.fields, "document_key"))
     return job_id

@@ -183,11 +183,7 @@ class Inferences:
         return _outputs(request, rows, options, (*shape[:-1], shape[-1] * each))
 
     async def _read(self, request: Inference) -> tuple[dict[str, Input], dict[str, Any]]:
-        """Returns the inputs of a request by name, and its checked options.
-
-        Raises:
-            InvalidInput: an input is missing, unknown, or has a wrong value.
-        """
+        """Returns the inputs of a request by name, and its checked options."""
         texts = TEXTS[request.model]
         inputs = {given.name: given for given in request.inputs}
         if len(inputs) < len(request.inputs):

@@ -128,11 +128,7 @@ class KServeService:
 
 
 def _inference(request: Any) -> Inference:
-    """Returns the request in a message.
-
-    Raises:
-        GatewayError: the message names an unknown model or input, or has wrong values.
-    """
+    """Returns the request in a message."""
     model = request.model_name
     check_model(model, request.model_version)
     raw = request.raw_input_contents

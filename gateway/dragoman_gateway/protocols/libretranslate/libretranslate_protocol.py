@@ -232,12 +232,7 @@ class LibreTranslateProtocol:
         )
 
     async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> str:
-        """Check a request, and return the format of the texts.
-
-        Raises:
-            InvalidInput: the format is unknown, or the text or the number of alternatives exceeds
-                its limit.
-        """
+        """Check a request, and return the format of the texts."""
         form = fields.text("format") or "text"
         if form not in ("text", "html"):
             raise InvalidInput(f"{form[:40]} format is not supported")
@@ -384,11 +379,7 @@ class LibreTranslateProtocol:
         return _Direction(source, target, {"glossary_ids": ids} if ids else {})
 
     async def _language(self, written: Any) -> str | None:
-        """Returns the code of a language; None for `auto`.
-
-        Raises:
-            InvalidInput: the language is not supported.
-        """
+        """Returns the code of a language; None for `auto`."""
         if not isinstance(written, str):
             raise InvalidInput("a language is a text, such as en")
         if written == AUTO:

@@ -256,11 +256,7 @@ def _written(entries: Mapping[str, str], accept: str) -> Response:
 
 
 def _texts(name: str, given: Any) -> list[str]:
-    """Returns the texts in a repeated field, or a field with commas.
-
-    Raises:
-        InvalidInput: a value is a file.
-    """
+    """Returns the texts in a repeated field, or a field with commas."""
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values):
         raise InvalidInput(f"{name}: give texts, not files")

@@ -83,11 +83,7 @@ class Sockets:
                 await socket.close(_FAULT)
 
     def _checked(self, scope: Scope) -> SocketHandler:
-        """Returns the handler of a handshake.
-
-        Raises:
-            GatewayError: the handshake is refused.
-        """
+        """Returns the handler of a handshake."""
         if (refusal := scope.get("refusal")) is not None:
             assert isinstance(refusal, GatewayError)
             raise refusal

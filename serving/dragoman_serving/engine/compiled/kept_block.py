@@ -149,12 +149,7 @@ def _kept(path: Path, recipe: Recipe) -> Block | None:
 
 
 def _check(descriptor: int, recipe: Recipe) -> None:
-    """Check that a file belongs to this user, and holds the right block.
-
-    Raises:
-        _UnusableFileError: it does not.
-        OSError: the file cannot be read.
-    """
+    """Check that a file belongs to this user, and holds the right block."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise _UnusableFileError("it is not a file")

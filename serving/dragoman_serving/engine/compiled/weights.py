@@ -141,12 +141,7 @@ def _recipe(path: Path, sizes: Sizes, sha256: str | None) -> Recipe:
 
 
 def _code(path: Path, sizes: Sizes, length: int, sha256: str | None, write: Write) -> None:
-    """Quantize the weights of a file.
-
-    Raises:
-        UsageError: weights cannot be read, are missing, or have unexpected sizes.
-        OSError: an error of reading or writing.
-    """
+    """Quantize the weights of a file."""
     from safetensors import SafetensorError
 
     written = 0
