@@ -17,8 +17,10 @@ from typing import Any
 import grpc.aio
 from dragoman_client.core.errors import TranslationError
 from dragoman_client.core.pair_scoring import pair_inputs
+from dragoman_client.core.request import is_last
 from dragoman_client.transports import grpc_wire
-from dragoman_load_test.requests.messages import INFER, grpc_request, read_event
+from dragoman_client.transports.http_wire import event_part
+from dragoman_load_test.requests.messages import INFER, grpc_request
 from dragoman_options.table import SCORE
 from tritonclient.grpc import service_pb2
 
@@ -137,8 +139,8 @@ async def _stream(port: int, deadline_s: float) -> str:
         head = "POST /v2/models/translate_stream/generate_stream HTTP/1.1\r\nHost: x\r\n"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         while line := await reader.readline():
-            part = read_event(line.rstrip()) if line.startswith(b"data:") else None
-            if part is not None and part.last:
+            part = event_part(line.rstrip())
+            if part is not None and is_last(part):
                 return "OK"
             if line.startswith(b"HTTP/1.1 ") and b" 200 " not in line:
                 return line.decode("latin-1").strip()

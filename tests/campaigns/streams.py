@@ -19,11 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import grpc
+from dragoman_client.core.request import is_last
+from dragoman_client.transports.http_wire import event_part
 from dragoman_load_test.requests.messages import (
     INFER,
     STREAM_INFER,
     grpc_request,
-    read_event,
     read_grpc_part,
 )
 from tritonclient.grpc import service_pb2
@@ -84,8 +85,8 @@ def _read_over_http(client: _Client) -> None:
     with contextlib.closing(connection):
         path = "/v2/models/translate_stream/generate_stream"
         connection.request("POST", path, _http_body())
-        parts = [read_event(line) for line in connection.getresponse()]
-    if not any(part is not None and part.last for part in parts):
+        parts = [event_part(line) for line in connection.getresponse()]
+    if not any(part is not None and is_last(part) for part in parts):
         raise _Lost
 
 

@@ -227,21 +227,16 @@ def check_size(limits: Limits, characters: int) -> None:
     Raises:
         TooLarge: it has more characters than the limit per request, per minute or per month.
     """
-    if _is_above(characters, limits.characters_per_request):
-        raise TooLarge(
-            f"the text has {characters:,} characters, but a request may have at most "
-            f"{limits.characters_per_request:,}: send less in a request"
-        )
-    if _is_above(characters, limits.characters_per_minute):
-        raise TooLarge(
-            f"the text has {characters:,} characters, but the limit per minute is "
-            f"{limits.characters_per_minute:,}: send less in a request"
-        )
-    if _is_above(characters, limits.characters_per_month):
-        raise TooLarge(
-            f"the text has {characters:,} characters, but the limit per month is "
-            f"{limits.characters_per_month:,}: send less in a request"
-        )
+    for limit, bound in (
+        (limits.characters_per_request, "a request may have at most"),
+        (limits.characters_per_minute, "the limit per minute is"),
+        (limits.characters_per_month, "the limit per month is"),
+    ):
+        if _is_above(characters, limit):
+            raise TooLarge(
+                f"the text has {characters:,} characters, but {bound} {limit:,}: send less in a "
+                "request"
+            )
 
 
 def refusal(status: LimitStatus, characters: int, month_end: datetime) -> GatewayError:

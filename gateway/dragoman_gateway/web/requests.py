@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
+from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.web.body_encodings import (
     UTF_8,
@@ -241,6 +242,11 @@ def client_address(scope: Scope) -> str:
     """Returns the network address of a client, behind trusted proxies; empty if unknown."""
     client = scope.get("client")
     return client[0] if client else ""
+
+
+def public_url(request: GatewayRequest, settings: GatewaySettings) -> str:
+    """Returns the gateway's URL without a trailing slash, from the settings or the request."""
+    return (settings.public_url or str(request.base_url)).rstrip("/")
 
 
 def upload_of(file: UploadFile) -> JobUpload:

@@ -26,8 +26,7 @@ from dragoman_gateway.memories.memories import StoredMemory
 from dragoman_gateway.protocols.deepl.deepl_options import Call, needed
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.public_urls import public_url
-from dragoman_gateway.web.requests import GatewayRequest
+from dragoman_gateway.web.requests import GatewayRequest, public_url
 from dragoman_gateway.web.responses import json_response
 
 FILES = "/v3/translation_memories/files/"

@@ -54,11 +54,11 @@ from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.identification import identify
-from dragoman_gateway.web.public_urls import public_url
 from dragoman_gateway.web.requests import (
     JSON,
     MULTIPART,
     GatewayRequest,
+    public_url,
     upload_of,
     while_connected,
 )

@@ -19,3 +19,10 @@ async def caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:
         KeyRefused: the key is not valid for this.
     """
     return await identify(gateway.access, request, request.bearer, PROTOCOL)
+
+
+async def counted_caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:
+    """`caller_of` for a request that counts for the caller's limits, but uses no characters."""
+    caller = await caller_of(gateway, request)
+    async with gateway.access.admitted(caller, 0):
+        return caller

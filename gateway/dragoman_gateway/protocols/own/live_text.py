@@ -19,8 +19,8 @@ from dragoman_gateway.core.errors import GatewayError, InvalidInput, NotFound
 from dragoman_gateway.live.live_sessions import IDLE_S, LiveSession
 from dragoman_gateway.protocols.own.answers import answer_of, error_answer
 from dragoman_gateway.protocols.own.bodies import decoded_object, read_body, read_object
-from dragoman_gateway.protocols.own.callers import PROTOCOL, caller_of
-from dragoman_gateway.protocols.own.replies import NO_STORE, reply
+from dragoman_gateway.protocols.own.callers import PROTOCOL, caller_of, counted_caller_of
+from dragoman_gateway.protocols.own.replies import NO_STORE, location_of, reply
 from dragoman_gateway.protocols.own.shapes import (
     LiveAnswer,
     LiveChange,
@@ -31,7 +31,6 @@ from dragoman_gateway.protocols.own.shapes import (
 )
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import counted
-from dragoman_gateway.web.public_urls import public_path
 from dragoman_gateway.web.requests import GatewayRequest, client_address
 
 _FIRST_S = 10.0
@@ -51,8 +50,7 @@ class LiveText:
         limits = (await self.gateway.translations.info()).limits
         body = read_body(request, LiveRequest, TRANSLATE, limits)
         session = await self.created(caller, request.address, body.fields, body.options)
-        location = f"{public_path(request, self.gateway.settings)}/{session.id}"
-        headers = {**NO_STORE, "location": location}
+        headers = location_of(request, self.gateway.settings, session.id)
         return reply(_session_answer(session, request.request_id), 201, headers)
 
     async def update(self, request: GatewayRequest) -> Response:
@@ -64,9 +62,8 @@ class LiveText:
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Delete a session."""
-        caller = await caller_of(self.gateway, request)
-        async with self.gateway.access.admitted(caller, 0):
-            self.gateway.live.delete(caller, request.path_params["id"])
+        caller = await counted_caller_of(self.gateway, request)
+        self.gateway.live.delete(caller, request.path_params["id"])
         return Response(status_code=204, headers=NO_STORE)
 
     async def converse(self, socket: WebSocket) -> None:

@@ -8,12 +8,11 @@ from dragoman_documents.memory.pairs import Pair
 from starlette.datastructures import UploadFile
 from starlette.responses import Response, StreamingResponse
 
-from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
 from dragoman_gateway.protocols.own.answers import memory_answer
 from dragoman_gateway.protocols.own.bodies import read_body, read_object
-from dragoman_gateway.protocols.own.callers import caller_of
-from dragoman_gateway.protocols.own.replies import NO_STORE, reply
+from dragoman_gateway.protocols.own.callers import counted_caller_of
+from dragoman_gateway.protocols.own.replies import NO_STORE, location_of, reply
 from dragoman_gateway.protocols.own.shapes import (
     ImportFields,
     MatchAnswer,
@@ -23,7 +22,6 @@ from dragoman_gateway.protocols.own.shapes import (
     SearchRequest,
 )
 from dragoman_gateway.shared.gateway import Gateway
-from dragoman_gateway.web.public_urls import public_path
 from dragoman_gateway.web.requests import MULTIPART, GatewayRequest, upload_of, while_connected
 
 TMX = "application/x-tmx+xml"
@@ -38,7 +36,7 @@ class Memories:
 
     async def create(self, request: GatewayRequest) -> Response:
         """Create a memory."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         fields = read_body(request, MemoryRequest).fields
         served = await self._gateway.translations.languages()
         languages = (
@@ -46,23 +44,24 @@ class Memories:
             served.find(fields.target_language, served.targets, "target_language"),
         )
         memory = await self._memories.create(caller, fields.name, languages)
-        location = f"{public_path(request, self._gateway.settings)}/{memory.id}"
-        headers = {**NO_STORE, "location": location}
+        headers = location_of(request, self._gateway.settings, memory.id)
         return reply(memory_answer(memory, request.request_id), 201, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
         """Return the caller's memories."""
-        memories = await self._memories.all(await self._caller(request))
+        memories = await self._memories.all(await counted_caller_of(self._gateway, request))
         return reply(MemoriesAnswer([*map(memory_answer, memories)], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
         """Return a memory."""
-        memory = await self._memories.get(await self._caller(request), request.path_params["id"])
+        memory = await self._memories.get(
+            await counted_caller_of(self._gateway, request), request.path_params["id"]
+        )
         return reply(memory_answer(memory, request.request_id))
 
     async def add(self, request: GatewayRequest) -> Response:
         """Add the segments of a file."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         memory = await self._memories.get(caller, request.path_params["id"])
         if request.media_type != MULTIPART:
             raise WrongMediaType(f"send {MULTIPART} with the file in the field 'file'")
@@ -92,14 +91,14 @@ class Memories:
 
     async def tmx(self, request: GatewayRequest) -> Response:
         """Return a memory in TMX."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         content = await self._memories.tmx(caller, request.path_params["id"])
         headers = {**NO_STORE, "content-disposition": 'attachment; filename="memory.tmx"'}
         return StreamingResponse(content, 200, headers, TMX)
 
     async def search(self, request: GatewayRequest) -> Response:
         """Return similar segments."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         fields = read_body(request, SearchRequest).fields
         matches = await self._memories.search(
             caller, request.path_params["id"], fields.text, fields.min_similarity, fields.count
@@ -111,10 +110,7 @@ class Memories:
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Delete a memory."""
-        await self._memories.delete(await self._caller(request), request.path_params["id"])
+        await self._memories.delete(
+            await counted_caller_of(self._gateway, request), request.path_params["id"]
+        )
         return Response(status_code=204, headers=NO_STORE)
-
-    async def _caller(self, request: GatewayRequest) -> Caller:
-        caller = await caller_of(self._gateway, request)
-        async with self._gateway.access.admitted(caller, 0):
-            return caller

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -13,8 +13,6 @@ from dragoman_gateway.web.requests import JSON
 PREFIX = "/api/v1"
 EVENTS = "text/event-stream"
 FILE = "application/octet-stream"
-
-Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,10 @@ class Operation:
 
     Attributes:
         name: operation id, for generated clients.
-        method: HTTP method.
-        path: path below `PREFIX`.
-        tag: group of the operation.
+        route: HTTP method, and path below `PREFIX`.
         summary: what it does, in one line.
         handle: the handler; None: it is in another package.
+        tag: group of the operation.
         answer: type of the answer; None: empty, or not JSON.
         status: status of a successful answer.
         request: type of the body's own fields; None: no body.
@@ -62,11 +59,10 @@ class Operation:
     """
 
     name: str
-    method: Method
-    path: str
-    tag: str
+    route: str
     summary: str
     handle: Handler | None = None
+    tag: str = ""
     answer: type[msgspec.Struct] | None = None
     status: int = 200
     request: type[msgspec.Struct] | None = None
@@ -79,3 +75,13 @@ class Operation:
     needs_key: bool = True
     reads_body: bool = False
     help: str = ""
+
+    @property
+    def method(self) -> str:
+        """HTTP method."""
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """Path below `PREFIX`."""
+        return self.route.partition(" ")[2]

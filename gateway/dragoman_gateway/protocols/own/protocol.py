@@ -24,8 +24,7 @@ from dragoman_gateway.protocols.own.storing import Documents, Glossaries
 from dragoman_gateway.protocols.own.translating import Translating
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
-from dragoman_gateway.web.public_urls import public_url
-from dragoman_gateway.web.requests import JSON, GatewayRequest
+from dragoman_gateway.web.requests import JSON, GatewayRequest, public_url
 
 _PATH = "/path-of-the-gateway"
 _BASE = f"http://gateway.invalid{_PATH}"

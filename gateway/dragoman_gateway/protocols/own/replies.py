@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.responses import Response
 
 from dragoman_gateway.core.errors import GatewayError, KeyMissing, WrongMethod
+from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.protocols.own.answers import error_answer
 from dragoman_gateway.protocols.own.shapes import Refusal
-from dragoman_gateway.web.requests import JSON, GatewayRequest
+from dragoman_gateway.web.requests import JSON, GatewayRequest, public_url
 from dragoman_gateway.web.responses import error_headers
 
 NO_STORE = {"cache-control": "no-store"}
@@ -22,6 +24,14 @@ def reply(
 ) -> Response:
     """Returns an answer with a JSON body."""
     return Response(msgspec.json.encode(body), status, dict(headers), media_type)
+
+
+def location_of(
+    request: GatewayRequest, settings: GatewaySettings, created_id: str
+) -> Mapping[str, str]:
+    """Returns the headers of the answer to a request that has created something."""
+    path = urlsplit(public_url(request, settings)).path + request.scope["path"]
+    return {**NO_STORE, "location": f"{path}/{created_id}"}
 
 
 def refusal_of(request: GatewayRequest, error: GatewayError) -> Refusal:

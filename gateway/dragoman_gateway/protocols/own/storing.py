@@ -12,7 +12,6 @@ from dragoman_options.table import TRANSLATE
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, NotFound, WrongMediaType
 from dragoman_gateway.glossaries.glossaries import Dictionary
 from dragoman_gateway.protocols.own.answers import glossary_answer, job_answer
@@ -22,8 +21,8 @@ from dragoman_gateway.protocols.own.bodies import (
     read_object,
     read_switch,
 )
-from dragoman_gateway.protocols.own.callers import caller_of
-from dragoman_gateway.protocols.own.replies import NO_STORE, reply
+from dragoman_gateway.protocols.own.callers import caller_of, counted_caller_of
+from dragoman_gateway.protocols.own.replies import NO_STORE, location_of, reply
 from dragoman_gateway.protocols.own.shapes import (
     DocumentFields,
     GlossariesAnswer,
@@ -33,7 +32,6 @@ from dragoman_gateway.protocols.own.shapes import (
 )
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.downloads import file_response
-from dragoman_gateway.web.public_urls import public_path
 from dragoman_gateway.web.requests import (
     JSON,
     MULTIPART,
@@ -58,48 +56,47 @@ class Glossaries:
 
     async def create(self, request: GatewayRequest) -> Response:
         """Create a glossary."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         fields = read_body(request, GlossaryRequest).fields
         dictionaries = [
-            await self._dictionary(
-                dictionary.source_language, dictionary.target_language, dictionary.entries
+            Dictionary(
+                *await self._languages(given.source_language, given.target_language),
+                given.entries,
+                len(given.entries),
             )
-            for dictionary in fields.dictionaries
+            for given in fields.dictionaries
         ]
         glossary = await self._store.create(caller, fields.name, dictionaries)
-        headers = {
-            **NO_STORE,
-            "location": f"{public_path(request, self._gateway.settings)}/{glossary.id}",
-        }
+        headers = location_of(request, self._gateway.settings, glossary.id)
         return reply(glossary_answer(glossary, request.request_id), 201, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
         """Return the caller's glossaries."""
-        glossaries = await self._store.all(await self._caller(request))
+        glossaries = await self._store.all(await counted_caller_of(self._gateway, request))
         return reply(GlossariesAnswer([glossary_answer(g) for g in glossaries], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
         """Return a glossary, without its entries."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         glossary = await self._store.get(caller, request.path_params["id"])
         return reply(glossary_answer(glossary, request.request_id))
 
     async def rename(self, request: GatewayRequest) -> Response:
         """Rename a glossary."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         name = read_body(request, RenameRequest).fields.name
         glossary = await self._store.rename(caller, request.path_params["id"], name)
         return reply(glossary_answer(glossary, request.request_id))
 
     async def delete(self, request: GatewayRequest) -> Response:
         """Delete a glossary."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         await self._store.delete(caller, request.path_params["id"])
         return Response(status_code=204, headers=NO_STORE)
 
     async def entries(self, request: GatewayRequest) -> Response:
         """Return the terms of a direction: in JSON, or the format of the header `Accept`."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         source, target = await self._direction(request)
         glossary = await self._store.get(caller, request.path_params["id"], entries=True)
         for dictionary in glossary.dictionaries:
@@ -119,19 +116,13 @@ class Glossaries:
 
     async def delete_entries(self, request: GatewayRequest) -> Response:
         """Delete the terms of a direction."""
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         source, target = await self._direction(request)
         await self._store.delete_dictionary(caller, request.path_params["id"], source, target)
         return Response(status_code=204, headers=NO_STORE)
 
-    async def _caller(self, request: GatewayRequest) -> Caller:
-        """Identify the caller; counts as a request, but uses no characters."""
-        caller = await caller_of(self._gateway, request)
-        async with self._gateway.access.admitted(caller, 0):
-            return caller
-
     async def _put(self, request: GatewayRequest, merge: bool) -> Response:
-        caller = await self._caller(request)
+        caller = await counted_caller_of(self._gateway, request)
         source, target = await self._direction(request)
         entries = await asyncio.to_thread(read_terms, request)  # up to 0.3 s
         dictionary = Dictionary(source, target, entries, len(entries))
@@ -149,9 +140,6 @@ class Glossaries:
             served.find(source, served.sources, "source_language"),
             served.find(target, served.targets, "target_language"),
         )
-
-    async def _dictionary(self, source: str, target: str, entries: dict[str, str]) -> Dictionary:
-        return Dictionary(*await self._languages(source, target), entries, len(entries))
 
 
 class Documents:
@@ -179,10 +167,7 @@ class Documents:
             titles=fields.titles,
         )
         job = await while_connected(request.receive, submitting)
-        headers = {
-            **NO_STORE,
-            "location": f"{public_path(request, self._gateway.settings)}/{job.id}",
-        }
+        headers = location_of(request, self._gateway.settings, job.id)
         return reply(job_answer(job, request.request_id), 202, headers)
 
     async def all(self, request: GatewayRequest) -> Response:

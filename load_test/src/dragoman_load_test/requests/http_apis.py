@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from dragoman_client.core.access import Access
 from dragoman_client.core.errors import from_status
-from dragoman_client.core.request import ALWAYS, Part, build_inputs, is_last
+from dragoman_client.core.request import Part, build_inputs
 from dragoman_client.transports import http_wire, own_wire
 from dragoman_options.table import STREAM, TRANSLATE
 
@@ -25,7 +25,7 @@ _LANGUAGES = ("source_language", "target_language")
 _MODEL_TYPES = {1: "latency_optimized", 4: "quality_optimized"}
 """DeepL's model types by the beam width that the gateway uses for them."""
 
-ReadLine = Callable[[bytes], Answer | None]
+ReadLine = Callable[[bytes], Part | None]
 
 
 @dataclass(frozen=True)
@@ -95,21 +95,23 @@ def http_api(name: ApiName, access: Access, options: Mapping[str, Any]) -> HttpA
             _TITLES[name],
             own_wire.TRANSLATE_PATH,
             _write_own,
-            _read_own,
+            lambda body: messages.answer_of(
+                own_wire.read_answers("the gateway", "translations", 1, 200, None, body)
+            ),
             own_wire.check_status,
             access.all_headers,
             own_wire.STREAM_PATH,
-            _own_lines,
+            lambda: own_wire.EventReader("the gateway").part,
         )
     return HttpApi(
         "HTTP",
         f"/v2/models/{TRANSLATE}/generate",
         lambda texts, options, timeout_s, _: messages.generate_request(texts, options, timeout_s),
-        messages.read_generated,
+        lambda body: messages.answer_of(http_wire.read_answer("Triton", 200, None, body)),
         http_wire.check_status,
         access.all_headers,
         f"/v2/models/{STREAM}/generate_stream",
-        lambda: messages.read_event,
+        lambda: http_wire.event_part,
     )
 
 
@@ -125,33 +127,6 @@ def _write_own(
     texts: Sequence[str], options: Mapping[str, Any], _timeout_s: float, streamed: bool
 ) -> bytes:
     return own_wire.request_body(build_inputs(texts, options), streamed)
-
-
-def _read_own(body: bytes) -> Answer:
-    with messages.reading("an answer of a gateway"):
-        translations = json.loads(body)["translations"]
-        texts = tuple(str(translation["text"]) for translation in translations)
-        return Answer(texts, sum(translation["output_tokens"] for translation in translations))
-
-
-def _own_lines() -> ReadLine:
-    reader = own_wire.EventReader("the gateway")
-
-    def read(line: bytes) -> Answer | None:
-        part: Part | None = reader.part(line)
-        if part is None:
-            return None
-        with messages.reading("an event of a gateway"):
-            text, tokens, _ = (_only(part, name) for name in ALWAYS)
-            return Answer((text.decode(),), int(tokens), is_last(part))
-
-    return read
-
-
-def _only(part: Part, name: str) -> Any:
-    column = part[name]
-    assert column is not None
-    return column[0]
 
 
 def _write_libretranslate(

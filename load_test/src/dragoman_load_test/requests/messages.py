@@ -8,16 +8,14 @@ Source: https://github.com/triton-inference-server/server/blob/main/docs/protoco
 from __future__ import annotations
 
 import contextlib
-import json
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman_client.core.errors import TranslationError, from_status
-from dragoman_client.core.request import ALWAYS, build_inputs
+from dragoman_client.core.request import ALWAYS, Part, build_inputs, is_last
 from dragoman_client.transports import grpc_wire, http_wire
 from dragoman_options.table import STREAM, TRANSLATE
+from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2
 
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -67,10 +65,9 @@ def read_grpc_answer(message: bytes) -> Answer:
     Raises:
         ValueError: the message is malformed.
     """
-    try:
-        return _grpc_answer(service_pb2.ModelInferResponse.FromString(message))
-    except Exception as error:  # protobuf's errors have no common base class
-        raise ValueError(f"not an answer of the model {TRANSLATE}: {error!r}") from error
+    with reading("an answer of Triton"):
+        response = service_pb2.ModelInferResponse.FromString(message)
+    return answer_of(grpc_wire.read_response(response))
 
 
 def read_grpc_part(message: bytes) -> Answer:
@@ -80,15 +77,9 @@ def read_grpc_part(message: bytes) -> Answer:
         TranslationError: the server refused the request.
         ValueError: the message is malformed.
     """
-    try:
+    with reading("an answer of Triton"):
         response = service_pb2.ModelStreamInferResponse.FromString(message)
-        if response.error_message:
-            raise from_status(None, response.error_message)
-        return _grpc_answer(response.infer_response)
-    except TranslationError:
-        raise
-    except Exception as error:  # see `read_grpc_answer`
-        raise ValueError(f"not an answer of the model {STREAM}: {error!r}") from error
+    return answer_of(grpc_wire.read_stream_response(response))
 
 
 def generate_request(texts: Sequence[str], options: Mapping[str, Any], timeout_s: float) -> bytes:
@@ -96,15 +87,16 @@ def generate_request(texts: Sequence[str], options: Mapping[str, Any], timeout_s
     return http_wire.generate_body(build_inputs(texts, options), timeout_s)
 
 
-def read_generated(body: bytes) -> Answer:
-    """Parse a body of `/generate`.
+def answer_of(part: Part) -> Answer:
+    """Returns the counts of an answer, or of a part of it, from its outputs.
 
     Raises:
-        ValueError: the body is malformed.
+        ValueError: an output is missing, or has the wrong type.
     """
-    with reading(f"an answer of the model {TRANSLATE}"):
-        texts, counts = (_listed(value) for value in map(json.loads(body).__getitem__, _WANTED))
-        return Answer(tuple(map(str, texts)), sum(counts))
+    with reading("an answer of a translation server"):
+        texts, counts = (part[name] for name in _WANTED)
+        last = "finish_reason" not in part or is_last(part)
+        return Answer(tuple(text.decode() for text in texts or ()), sum(counts or ()), last)
 
 
 @contextlib.contextmanager
@@ -116,55 +108,5 @@ def reading(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (AttributeError, DecodeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"not {what}: {error!r}") from error
-
-
-def read_event(line: bytes) -> Answer | None:
-    """Parse a part of an answer in a line of server-sent events; None: the line has none.
-
-    Raises:
-        TranslationError: the server refused the request, or the line is not Triton's.
-        ValueError: a value in the event has the wrong type.
-    """
-    values = http_wire.read_event(line)
-    if values is None:
-        return None
-    try:
-        text, tokens, reason = (values[name] for name in ALWAYS)
-        return Answer((str(text),), int(tokens), bool(reason))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"not an answer of the model {STREAM}: {error!r}") from error
-
-
-def _listed(value: Any) -> list[Any]:
-    """Returns the elements of an output; a single element is not in a list."""
-    return value if isinstance(value, list) else [value]
-
-
-def _grpc_answer(response: service_pb2.ModelInferResponse) -> Answer:
-    return _answer(
-        {
-            tensor.name: raw
-            for tensor, raw in zip(response.outputs, response.raw_output_contents, strict=True)
-        }
-    )
-
-
-def _answer(tensors: Mapping[str, bytes]) -> Answer:
-    texts, counts = (tensors[name] for name in _WANTED)
-    tokens = sum(count for (count,) in struct.iter_unpack("<i", counts))
-    reasons = _strings(tensors.get("finish_reason", b""))
-    return Answer(tuple(_strings(texts)), tokens, all(reasons))
-
-
-def _strings(raw: bytes) -> list[str]:
-    """Returns the elements of a tensor of strings, each preceded by its length."""
-    strings, start = [], 0
-    while start < len(raw):
-        (length,) = struct.unpack_from("<I", raw, start)
-        start += 4 + length
-        if start > len(raw):
-            raise ValueError("a string is cut off")
-        strings.append(raw[start - length : start].decode("utf-8"))
-    return strings

@@ -239,9 +239,9 @@ async def _http_stream(
                 retry_after = response.headers.get(http_wire.RETRY_AFTER)
                 api.check(response.status, retry_after, await response.read())
             async for line in split_lines(response.content.iter_any()):
-                answer = read(line)
-                if answer is None:
+                if (part := read(line)) is None:
                     continue
+                answer = messages.answer_of(part)
                 if any(answer.texts):
                     first_s = first_s or time.perf_counter()
                 parts += 1
