@@ -226,11 +226,7 @@ class _Work:
             self._to_standard_output()
 
     def report(self) -> None:
-        """Report translations that were cut or refused.
-
-        Raises:
-            DragomanError: texts were refused.
-        """
+        """Report translations that were cut or refused."""
         if self.cut:
             is_own = "max_tokens" in self._options
             limit = "--max-tokens: raise it" if is_own else "the model's limit of tokens"
@@ -242,13 +238,7 @@ class _Work:
             )
 
     def write_file(self, show: Show) -> FileReport:
-        """Translate one file into another.
-
-        Raises:
-            DragomanError: a file cannot be read or written, or the output exists.
-            TranslationError: a request failed.
-            ValueError: the file does not have its format.
-        """
+        """Translate one file into another."""
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
             raise UsageError("--output: give an --input, since only a file can be read again")
@@ -462,16 +452,7 @@ def _begin(path: Path) -> tuple[Path, bytes]:
 
 
 def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFormat:
-    """Returns the line format: how lines are read and written.
-
-    Args:
-        arguments: of the command line.
-        only_in_json: flags that were given, with outputs that only JSON can hold.
-
-    Raises:
-        UsageError: the flags contradict each other.
-        ValueError: the column is below 1.
-    """
+    """Returns the line format: how lines are read and written."""
     from dragoman_client import Document, JsonLines, PlainLines, PlainLinesToJson, TabColumns
 
     if arguments.json and arguments.format != "text":

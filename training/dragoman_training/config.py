@@ -467,9 +467,6 @@ def _in_directions(data: DataConfig, directions: Sequence[tuple[str, ...]]) -> D
     """Split the corpora into one-way corpora, one for each direction of an imported model.
 
     One-way, because the source and target vocabularies may differ.
-
-    Raises:
-        UsageError: no corpus matches one of the model's directions.
     """
 
     def divided(corpora: Sequence[CorpusConfig]) -> tuple[CorpusConfig, ...]:

@@ -71,11 +71,7 @@ class _Reader:
         self._pairs = PairFile(self._file)
 
     def answer(self, request: Request) -> Any:
-        """Returns the reply to a request.
-
-        Raises:
-            ValueError: the input does not have its format.
-        """
+        """Returns the reply to a request."""
         match request:
             case Inspect():
                 return inspect(Path(request.path), request.name, request.options)

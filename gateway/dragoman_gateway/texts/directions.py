@@ -135,12 +135,7 @@ class Directions:
         return list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
 
     def _detected(self, text: str, marked: str | None = None) -> Direction | None:
-        """`of`, which raises a `DragomanError` if no language of the server is detected.
-
-        Args:
-            text: the text.
-            marked: the target language that it names itself, if the request names none.
-        """
+        """`of`, which raises a `DragomanError` if no language of the server is detected."""
         target = marked or self._target
         usual = self._usual
         if usual is not None and marked:

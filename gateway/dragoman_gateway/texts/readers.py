@@ -329,13 +329,7 @@ class _Process:
         return pages * resource.getpagesize() < _MOST_IDLE_BYTES
 
     async def call(self, request: Request, kind: Any, limit_s: float) -> Any:
-        """Send a request, and wait for its reply.
-
-        Args:
-            request: the request.
-            kind: type of its reply.
-            limit_s: maximum processor time.
-        """
+        """Send a request, and wait for its reply."""
         written = msgspec.msgpack.encode(request)
         self.is_usable, self.is_broken = False, True  # until all of the reply has arrived
         try:

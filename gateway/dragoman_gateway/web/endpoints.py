@@ -244,11 +244,7 @@ class Dispatcher:
     async def _counted(
         self, request: GatewayRequest, protocol: ProtocolPackage, error: GatewayError
     ) -> GatewayError:
-        """Count a request for its caller's limits, if it was refused before its admission.
-
-        Returns:
-            The error for the client: another one if the request is above a limit.
-        """
+        """Count a request for its caller's limits, if it was refused before its admission."""
         if error.status not in _COUNTED or "endpoint_name" not in request.scope:
             return error
         try:

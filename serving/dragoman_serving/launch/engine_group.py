@@ -217,14 +217,7 @@ class _Member:
         self._loading = _Loading(self.door.path)
 
     def has_loaded(self, wait_s: float = 0.0) -> bool:
-        """Whether the process has loaded its first bundle.
-
-        Args:
-            wait_s: how long to wait for it.
-
-        Raises:
-            StartFailed: it cannot load the bundle.
-        """
+        """Whether the process has loaded its first bundle."""
         if self._loading is not None and self._loading.is_over(wait_s):
             self._end_loading()
         return self._loading is None

@@ -106,11 +106,7 @@ class _Placement:
                 waiting += self._place_children(children[parent], area)
 
     def _place_children(self, children: Sequence[int], area: Area) -> list[tuple[int, Area]]:
-        """Place the codes of one parent.
-
-        Returns:
-            The area of each code.
-        """
+        """Place the codes of one parent."""
         areas = self._place_spans([child for child in children if self._has_units(child)], area)
         for child in children:
             if child not in areas:

@@ -49,11 +49,7 @@ def graph_model(file: str) -> type[Any]:
             return config
 
         def initialize(self, _arguments: dict[str, str]) -> None:
-            """Load the graph.
-
-            Raises:
-                TritonModelException: the bundle is damaged.
-            """
+            """Load the graph."""
             try:
                 self._session = open_graph(bundle, Manifest.load(bundle), graph)
             except DragomanError as error:

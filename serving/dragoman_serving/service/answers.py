@@ -204,12 +204,7 @@ def of_stream_error(
 
 @functools.lru_cache(maxsize=256)
 def _sent(requested: frozenset[str], accepted: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the names of the outputs that may be sent if some are requested.
-
-    Args:
-        requested: outputs that the options request.
-        accepted: outputs of the answer's form.
-    """
+    """Returns the names of the outputs that may be sent if some are requested."""
     names = (name for name in VALUES if name in _UNASKED or name in requested)
     return tuple(name for name in names if name in accepted)
 

@@ -265,11 +265,7 @@ class _Journal:
     """The outcomes so far, in the order of the sources; incomplete lines are ignored."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        """Start a journal, or continue after the last complete line.
-
-        Raises:
-            UsageError: it was started with other settings.
-        """
+        """Start a journal, or continue after the last complete line."""
         self.sources, size = _recorded(path, settings) if path.exists() else (0, 0)
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
         self._file.truncate(size)

@@ -160,14 +160,7 @@ def _open_yaml(_reading: Reading) -> Reader:
 
 
 def _package(name: PackageName, title: str, endings: Sequence[str], hint: bytes) -> ReadableFormat:
-    """Returns the format of a package.
-
-    Args:
-        name: its name.
-        title: its title.
-        endings: extensions of its files.
-        hint: what the first bytes of most files contain.
-    """
+    """Returns the format of a package."""
 
     def open_package(reading: Reading) -> PackageReader:
         return PackageReader(

@@ -286,11 +286,7 @@ class _PartialFile:
         )  # atomic: a half-written note would lose the progress
 
     def finish(self) -> None:
-        """Rename the complete output.
-
-        Raises:
-            FileExistsError: another file has appeared under that name.
-        """
+        """Rename the complete output."""
         if not self._replaces:
             check_absent(self._target)
         os.fsync(self._file.fileno())

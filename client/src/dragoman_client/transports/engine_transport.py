@@ -271,12 +271,7 @@ class _Connection(asyncio.Protocol):
         connect_s: float,
         report: Callable[[Sequence[Figure]], None],
     ) -> Self:
-        """Connect, and wait until the engine accepts requests for the model.
-
-        Raises:
-            ServerUnavailable: there is no engine, or it does not answer in time.
-            EngineRefusal: it refuses the client.
-        """
+        """Connect, and wait until the engine accepts requests for the model."""
         connection = cls(model, late_s, report)
         try:
             async with asyncio.timeout(connect_s):
@@ -416,11 +411,7 @@ class _Pending:
         self._connection.forget(self._number)
 
     async def next(self) -> Answer:
-        """Wait for the next answer.
-
-        Raises:
-            TranslationError: the request failed.
-        """
+        """Wait for the next answer."""
         if self._answer is None and self._error is None:
             self._came = self._loop.create_future()
             await self._came

@@ -57,9 +57,6 @@ class HttpTransport:
         """Returns the transport to the server, and the remaining time.
 
         Threads that start at the same time each ask the server; they do not wait for each other.
-
-        Raises:
-            TranslationError: the server did not answer.
         """
         if self._found is not None:
             return self._found, timeout_s

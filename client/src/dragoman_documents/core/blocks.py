@@ -285,14 +285,7 @@ class _Draft:
     def add_object(
         self, piece: Opaque, spaces: tuple[str, str], following: str, spelling: Spelling
     ) -> None:
-        """Add an element without text.
-
-        Args:
-            piece: the element.
-            spaces: white space before and after it, which the words do not have.
-            following: the next character of the text; empty: none.
-            spelling: spelling of the white space.
-        """
+        """Add an element without text."""
         before, after = map(spelling.raw, spaces)
         if piece.kind == "break":
             self._add_code(Tag((before, *piece.parts, after), is_opaque=True))

@@ -186,11 +186,6 @@ def _is_note(pieces: Sequence[Piece], begin: int, end: int) -> bool:
 
     Models write other words, or no number, for a word with a number, such as `price1`. So it is
     not part of the text. Units and formulas, such as `km2` and `H2O`, have shorter words.
-
-    Args:
-        pieces: pieces of a block.
-        begin: index of the element's start tag.
-        end: index of its end tag.
     """
     if end - begin > _MOST_NOTE_PIECES or not begin:
         return False

@@ -139,11 +139,7 @@ class _Content:
     """
 
     def __init__(self, text: str) -> None:
-        """Read a file.
-
-        Raises:
-            ValueError: it is not JSON; the message names the line.
-        """
+        """Read a file."""
         self.strings: list[_String] = []
         self.values: dict[Path, str] = {}
         self.ends: dict[Path, tuple[int, bool]] = {}

@@ -306,12 +306,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _wrapped(text: str, used: int) -> str:
-    """Returns a string in quotes, wrapped as gettext does.
-
-    Args:
-        text: the string.
-        used: number of characters before it in its line, and of the quotes.
-    """
+    """Returns a string in quotes, wrapped as gettext does."""
     written = text.translate(_WRITTEN)
     is_one_line = "\\n" not in written[:-2] and len(written) + used <= _WIDTH + 3
     if is_one_line:

@@ -102,11 +102,7 @@ class _Content:
     """
 
     def __init__(self, text: str) -> None:
-        """Read a file.
-
-        Raises:
-            ValueError: it is not YAML; the message names the line.
-        """
+        """Read a file."""
         self.strings: list[_Scalar] = []
         self.others: list[str] = []
         self.has_records = False

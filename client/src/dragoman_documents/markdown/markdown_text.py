@@ -197,13 +197,7 @@ def title_of(text: str, quote: str) -> str:
 
 
 def _escapes(text: str, borders: set[int], *, is_cell: bool) -> Iterator[int]:
-    """Yields the offsets of characters that would have a meaning.
-
-    Args:
-        text: the text.
-        borders: where its elements begin and end.
-        is_cell: whether it is in a table.
-    """
+    """Yields the offsets of characters that would have a meaning."""
     for match in _SPECIAL.finditer(text):
         at, character = match.start(), match[0]
         before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]

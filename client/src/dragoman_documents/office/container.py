@@ -261,11 +261,7 @@ class _Draft:
         return (self._crc, self._size) != (info.CRC, info.file_size)
 
     def finished(self, extra: bytes) -> tuple[tuple[int, ...], Iterator[bytes]]:
-        """Returns the fields of its directory entry, and the member with its header.
-
-        Args:
-            extra: extra fields of the header.
-        """
+        """Returns the fields of its directory entry, and the member with its header."""
         chunks = [*self._chunks, self._flush()]
         flags = self._entry.fields[2] & ~_HAS_DESCRIPTOR
         sizes = (self._crc, sum(map(len, chunks)), self._size)

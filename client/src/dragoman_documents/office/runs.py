@@ -271,12 +271,7 @@ class RunReader:
         return Look(tuple(key), self._relabel(b"".join(begin)), end)
 
     def _pieces(self, atoms: list[Atom], name: str) -> tuple[list[Piece], Spelling]:
-        """Returns the pieces of a paragraph, and the spelling of text outside of codes.
-
-        Args:
-            atoms: its content.
-            name: name of the element with text.
-        """
+        """Returns the pieces of a paragraph, and the spelling of text outside of codes."""
         bases = _bases(atoms)
         inner = self._spelling(None, name)
         spelling = {look: self._spelling(look, name) for look in bases}

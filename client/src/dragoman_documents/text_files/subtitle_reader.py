@@ -204,13 +204,7 @@ def _seconds(hours: str, minutes: str, seconds: str, fraction: str) -> float:
 
 
 def _goes_on(before: str, after: str, is_punctuated: bool) -> bool:
-    """Whether a sentence goes on in the next cue.
-
-    Args:
-        before: text of a cue, without tags.
-        after: text of the next one.
-        is_punctuated: whether sentences of the file end with full stops.
-    """
+    """Whether a sentence goes on in the next cue."""
     if not before or not after or _ENDED.search(before) or _SEPARATE.match(after):
         return False
     first = after.lstrip("\"'\u201e\u201c\u00ab\u2018")[:1]
@@ -230,11 +224,7 @@ def _words(written: str, begin: int, end: int, spelling: Spelling) -> Iterator[P
 
 
 def _matched(tags: list[tuple[str, bool]]) -> set[int]:
-    """Returns the indices of tags that have a partner.
-
-    Args:
-        tags: the name of each, and whether it closes.
-    """
+    """Returns the indices of tags that have a partner."""
     matched: set[int] = set()
     opened: list[int] = []
     for index, (name, is_closing) in enumerate(tags):

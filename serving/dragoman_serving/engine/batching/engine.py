@@ -354,11 +354,7 @@ def _rows(batches: Mapping[Kind, Batch]) -> int:
 
 
 def _step(batches: dict[Kind, Batch], alone: bool, pending: ctypes.c_int64) -> int:
-    """Run one step of all batches, or some steps of a single one until a decision is pending.
-
-    Returns:
-        The number of steps.
-    """
+    """Run a step of all batches, or several of a single one until a decision is pending."""
     # A separate function, because a local variable of the worker would keep a removed batch alive.
     if len(batches) == 1:
         (batch,) = batches.values()

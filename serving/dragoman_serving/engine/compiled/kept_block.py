@@ -205,9 +205,6 @@ def _keep(folder: Path, recipe: Recipe) -> None:
 
     If another process has made it meanwhile, that file stays, so that all map the same one and
     share its memory.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / recipe.name

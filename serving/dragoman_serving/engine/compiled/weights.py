@@ -169,10 +169,6 @@ def _unchanged(path: Path, sha256: str | None) -> Iterator[None]:
 
     The kept weights outlive this process, so they must not come from a file that was replaced
     meanwhile.
-
-    Raises:
-        UsageError: it is another file, or was changed.
-        OSError: the file cannot be read.
     """
     if sha256 is None:
         yield
