@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ from typing import Any, Literal
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.positions import PositionRates
+from dragoman.kernel.replacement import replacing
 from dragoman.kernel.settings import from_mapping, read_json
 from dragoman.kernel.tensors import REORDER_STATES, best_name
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
@@ -322,9 +322,8 @@ class Manifest:
     def write(self, bundle: Path) -> None:
         """Write `manifest.json` into a bundle."""
         text = json.dumps(dataclasses.asdict(self), indent=1) + "\n"
-        partial = bundle / f"{FILE_NAME}.partial"
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, bundle / FILE_NAME)
+        with replacing(bundle / FILE_NAME) as (partial,):
+            partial.write_text(text, encoding="utf-8")
 
     def record(self, bundle: Path, measured: dict[str, float]) -> Manifest:
         """Add measurements to a bundle's manifest and return it.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
@@ -76,6 +77,23 @@ def check_folder(folder: Path, force: bool, own_files: OwnFiles) -> None:
                 f"{folder} holds {path}, which this command did not write: remove it, or name "
                 "another folder"
             )
+
+
+@contextmanager
+def replacing(*paths: Path) -> Iterator[list[Path]]:
+    """Yields for each file another path to write; at the end of the block they are renamed.
+
+    After an error they are removed, so that a file appears complete or not at all.
+    """
+    partial = [path.with_name(f".{path.name}.partial") for path in paths]
+    try:
+        yield partial
+        for written, path in zip(partial, paths, strict=True):
+            os.replace(written, path)
+    finally:
+        with suppress(OSError):
+            for written in partial:
+                written.unlink(missing_ok=True)
 
 
 def replace_folder(partial: Path, folder: Path) -> None:

@@ -8,7 +8,6 @@ frequent tokens of the language.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from safetensors.numpy import save
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import Manifest, digests
+from dragoman.kernel.replacement import replacing
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_export.word_translation import Links, Pair, count_links
 
@@ -83,9 +83,8 @@ def add_shortlist(
             raise UsageError(f"the text of {src}-{tgt} has no pair that the model can encode")
         lists.add(list(tags).index(tgt) if tags else 0, pairs, on_progress)
     with writing(bundle):
-        partial = bundle / f"{SHORTLIST}.partial"
-        partial.write_bytes(save(lists.arrays()))
-        os.replace(partial, bundle / SHORTLIST)
+        with replacing(bundle / SHORTLIST) as (partial,):
+            partial.write_bytes(save(lists.arrays()))
         added = dataclasses.replace(
             manifest,
             shortlist=SHORTLIST,

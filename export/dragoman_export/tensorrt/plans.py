@@ -36,7 +36,7 @@ from dragoman.kernel.manifest import (
     Profile,
     sha256,
 )
-from dragoman.kernel.replacement import check_file
+from dragoman.kernel.replacement import check_file, replacing
 from dragoman.kernel.tensors import best_name, cache_tensors, plain_name, plan_name
 from dragoman_export.tensorrt.plain_cache import without_scatter
 from dragoman_export.tensorrt.quantized_products import Products, quantize_products
@@ -170,9 +170,8 @@ def build_plans(
         products = calibrate(bundle, manifest, settings.calibration)
     for file, request in files.items():
         plan = build(bundle, manifest, request, library, settings, capability, products, monitor)
-        partial = bundle / f"{file}.partial"
-        partial.write_bytes(plan)
-        os.replace(partial, bundle / file)
+        with replacing(bundle / file) as (partial,):
+            partial.write_bytes(plan)
         entry = PlanEntry(
             graph=request.graph,
             file=file,

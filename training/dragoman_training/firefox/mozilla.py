@@ -21,6 +21,8 @@ from typing import IO, Any
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.installation import install_command
+from dragoman.kernel.manifest import sha256
+from dragoman.kernel.replacement import replacing
 from dragoman.kernel.settings import read_json
 from dragoman_training.firefox.catalogue import (
     MODEL,
@@ -199,18 +201,18 @@ def _fetch_all(word: str, offer: Offer, folder: Path, on_progress: OnProgress) -
         log.warning("%s: no digest is published of %s", word, ", ".join(unknown))
     for role in sorted(offer.files, key=lambda role: role == MODEL):
         _fetch(offer.files[role], folder, on_progress)
-    digests = {file.name: _sha256(folder / file.name) for file in offer.files.values()}
+    digests = {file.name: sha256(folder / file.name) for file in offer.files.values()}
     return Downloaded(folder, Fetched(offer.sha256, digests))
 
 
 def _fetch(file: RemoteFile, folder: Path, on_progress: OnProgress) -> None:
     """Download, unpack and verify a file, unless it is there."""
     path, packed = folder / file.name, folder / f".{file.name}.packed"
-    if file.sha256 is not None and path.exists() and _sha256(path) == file.sha256:
+    if file.sha256 is not None and path.exists() and sha256(path) == file.sha256:
         return
     _download(file.url, packed, lambda done, size: on_progress(file.name, done, size))
     _unpack(packed, path, file.size_bytes, file.url)
-    digest = _sha256(path)
+    digest = sha256(path)
     if file.sha256 is not None and digest != file.sha256:
         path.unlink()
         raise UsageError(f"{file.url}: has SHA-256 {digest}, Mozilla states {file.sha256}")
@@ -225,21 +227,22 @@ def _download(url: str, packed: Path, watch: Callable[[int, int | None], None]) 
 
 def _unpack(packed: Path, path: Path, most_bytes: int, url: str) -> None:
     """Decompress a file, by its first bytes; the compressed file is removed."""
-    partial = path.with_name(f".{path.name}.partial")
     size = 0
     try:
-        with packed.open("rb") as source, writing(path), partial.open("wb") as target:
+        with (
+            packed.open("rb") as source,
+            writing(path),
+            replacing(path) as (partial,),
+            partial.open("wb") as target,
+        ):
             for piece in _pieces(source, url):
                 size += len(piece)
                 if size > most_bytes:
                     raise _Damaged(f"{url}: has more than {most_bytes} bytes")
                 target.write(piece)
-            os.replace(partial, path)
     except _Damaged:
         _remove_packed(packed)  # it must not be resumed
         raise
-    finally:
-        partial.unlink(missing_ok=True)
     _remove_packed(packed)
 
 
@@ -281,8 +284,3 @@ def _pieces_of_zstd(source: IO[bytes], url: str) -> Iterator[bytes]:
             yield piece
     except zstandard.ZstdError as error:
         raise _Damaged(f"{url}: is damaged: {error}") from error
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,14 +15,14 @@ from dragoman_training.config import DataConfig, ImportConfig, RunConfig, Vocabu
 from dragoman_training.firefox.lexical_lists import LexicalLists
 from dragoman_training.firefox.student_file import StudentFile
 from dragoman_training.firefox.student_settings import StudentSettings
-from dragoman_training.firefox.student_vocabulary import read_entries
 from dragoman_training.firefox.student_weights import convert
 from dragoman_training.marian.importing import own_files
 from dragoman_training.marian.languages import Languages
-from dragoman_training.marian.pieces import write_sentencepiece
+from dragoman_training.marian.pieces import Entry, MarianSpecials, arrange, write_sentencepiece
 from dragoman_training.marian.settings import refuse_pointers
 from dragoman_training.run import checkpoint_folder
 from dragoman_training.run.checkpoint_folder import SHORTLIST, TGT_TOKENIZER, TOKENIZER, WEIGHTS
+from dragoman_training.text.piece_file import CONTROL, UNKNOWN, read_model
 
 _MODEL, _LISTS = "*.intgemm*.bin", "lex*.bin"
 _VOCABULARY, _SRC_VOCABULARY, _TGT_VOCABULARY = "vocab*.spm", "srcvocab*.spm", "trgvocab*.spm"
@@ -30,6 +30,12 @@ _PAIR = re.compile(r"\.(?P<pair>en[\w-]+|[\w-]+en)\.")
 _MOST_TOKENS = 256
 _SENTENCE_TOKENS = 127
 """Firefox cuts longer sentences."""
+
+
+_END, _UNKNOWN = 0, 1
+"""Marian's students have no list of tokens: an id is the index in the SentencePiece file, in which
+these are the first two. There is no padding and no start token."""
+_SPECIALS = MarianSpecials(pad=None, unknown=_UNKNOWN, begin=None, end=_END, says_unknown=False)
 
 
 @dataclass(frozen=True)
@@ -104,10 +110,10 @@ def import_student(
     direction = _direction(languages or Languages(), files)
     file = StudentFile(files.model)
     theirs = StudentSettings.parse(file.path, file.settings)
-    src_entries = read_entries(files.src_vocabulary, theirs.src_vocab_size)
+    src_entries = _entries(files.src_vocabulary, theirs.src_vocab_size)
     tgt_entries = src_entries
     if files.tgt_vocabulary != files.src_vocabulary:
-        tgt_entries = read_entries(files.tgt_vocabulary, theirs.tgt_vocab_size)
+        tgt_entries = _entries(files.tgt_vocabulary, theirs.tgt_vocab_size)
     weights, model = convert(file, theirs, src_entries, tgt_entries)
     shortlist = None
     if files.lists is not None:
@@ -139,6 +145,21 @@ def import_student(
         write_sentencepiece(files.tgt_vocabulary, tgt_entries, paths[1])
         checkpoint_folder.save(out, save_files, config, *paths)
     return config
+
+
+def _entries(path: Path, size: int) -> list[Entry]:
+    """Read a vocabulary with a number of entries, in our order."""
+    pieces = list(read_model(path).pieces)
+    if len(pieces) != size:
+        raise UsageError(f"{path}: has {len(pieces)} entries, the model has {size}")
+    kinds = [piece.type for piece in pieces[:2]]
+    if kinds != [CONTROL, UNKNOWN] or pieces[_END].piece != "</s>":
+        names = [piece.piece for piece in pieces[:2]]
+        raise UsageError(f"{path}: its first entries are {names}: expected </s> and <unk>")
+    ids = {piece.piece: token_id for token_id, piece in enumerate(pieces)}
+    if len(ids) < size:
+        raise UsageError(f"{path}: has an entry twice")
+    return arrange(ids, _SPECIALS, {})
 
 
 def _direction(languages: Languages, files: StudentFolder) -> tuple[str, str]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import (
     BEGIN_ID,
@@ -34,6 +32,7 @@ from dragoman_training.text.piece_file import (
     USER_DEFINED,
     Model,
     Piece,
+    read_model,
 )
 
 _MULTIPLE = 64
@@ -141,12 +140,7 @@ def write_sentencepiece(source: Path, entries: Sequence[Entry], out: Path) -> No
     Raises:
         UsageError: `source` cannot be read, or is not a SentencePiece model.
     """
-    try:
-        model = Model.FromString(source.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{source}: cannot be read: {error.strerror}") from error
-    except DecodeError as error:
-        raise UsageError(f"{source}: not a SentencePiece model") from error
+    model = read_model(source)
     own = {piece.piece: piece for piece in model.pieces if piece.type in _OF_TEXT}
     if not own:
         raise UsageError(f"{source}: not a SentencePiece model")

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.replacement import replacing
 from dragoman_training.secure_http import Hop, is_secure
 from dragoman_training.transfer import (
     BrokenOff,
@@ -190,15 +191,12 @@ def _compare(
 
 
 def _write_lock(lock: Path, known: dict[str, str]) -> None:
-    partial = lock.with_name(f".{lock.name}.partial")
     try:
-        with partial.open("w", encoding="utf-8") as file:
+        with replacing(lock) as (partial,), partial.open("w", encoding="utf-8") as file:
             file.write(json.dumps(known, indent=2, sort_keys=True) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, lock)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UsageError(f"{lock}: cannot be written: {error.strerror}") from error
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
-import os
 import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import islice, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.replacement import replacing
 from dragoman_training.public_text.corpora import FetchedText, SideFile
 from dragoman_training.transfer import Watch
 
@@ -55,11 +55,10 @@ def write_text(
             lines, are empty or are not UTF-8, or the disk cannot be written.
     """
     written = text.files(data_dir)
-    partial = [path.with_name(f".{path.name}.partial") for path in written]
     counts = dict.fromkeys(text.prefixes, 0)
     try:
         written[0].parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
+        with replacing(*written) as partial, ExitStack() as stack:
             out = iter([stack.enter_context(gzip.open(path, "wb", 6)) for path in partial])
             sides = {prefix: list(islice(out, len(text.sides))) for prefix in counts}
             done = 0
@@ -71,16 +70,10 @@ def write_text(
                 )
                 if (number + 1) % _LINES_A_REPORT == 0:
                     watch(done, None)
-        if not any(counts.values()):
-            raise UsageError(f"{text.prefix}: has no pairs{_anew(files)}")
-        for path, whole in zip(partial, written, strict=True):
-            os.replace(path, whole)
+            if not any(counts.values()):
+                raise UsageError(f"{text.prefix}: has no pairs{_anew(files)}")
     except OSError as error:
         raise UsageError(f"{data_dir / text.prefix}: cannot be written: {error}") from error
-    finally:
-        with suppress(OSError):
-            for path in partial:
-                path.unlink(missing_ok=True)
     return counts
 
 

@@ -7,13 +7,17 @@ import logging
 import math
 import os
 import time
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.record_writer import RecordWriter
+
+from dragoman.kernel.replacement import replacing
 from dragoman_training.config import OptimisationConfig
 from dragoman_training.run.checkpoint import Progress
-from dragoman_training.run.event_file import EventFile
 from dragoman_training.run.validation import ValidationScores
 from dragoman_training.steps.gradients import Losses
 
@@ -22,27 +26,18 @@ log = logging.getLogger(__name__)
 FILE_NAME = "log.jsonl"
 
 
-class RunLog:
+class RunLog(AbstractContextManager["RunLog"]):
     """The logs of one run; entries after the checkpoint that it resumes from are dropped."""
 
     def __init__(self, run: Path, progress: Progress) -> None:
         """Open the logs in the run's folder, as they were at `progress`."""
         self._path = run / FILE_NAME
         self._forget(progress.step)
-        self._board = EventFile(run / "tensorboard", progress.step + 1)
+        self._board = _EventFile(run / "tensorboard", progress.step + 1)
         self._losses, self._tgt_tokens = Losses(), 0
         self._since_s = time.monotonic()
 
-    def __enter__(self) -> RunLog:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the TensorBoard file."""
         self._board.close()
 
@@ -111,9 +106,8 @@ class RunLog:
             return
         lines = self._path.read_bytes().splitlines(keepends=True)
         kept = [line for line in lines if (logged := _step(line)) is not None and logged <= step]
-        partial = self._path.with_name(f".{FILE_NAME}.partial")
-        partial.write_bytes(b"".join(kept))
-        os.replace(partial, self._path)
+        with replacing(self._path) as (partial,):
+            partial.write_bytes(b"".join(kept))
 
 
 def _step(line: bytes) -> int | None:
@@ -130,3 +124,35 @@ def _perplexity(loss: float) -> float:
         return math.exp(loss)
     except OverflowError:
         return math.inf
+
+
+class _EventFile:
+    """TensorBoard's scalars by step; they hide later steps in an earlier file of the folder.
+
+    PyTorch's own writer uses a thread, which cannot report that the disk is full.
+    """
+
+    def __init__(self, folder: Path, first_step: int) -> None:
+        """Start a file in a folder, for steps from `first_step` on."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
+        self._records = RecordWriter(path.open("wb", buffering=0))
+        self._write(Event(file_version="brain.Event:2"))
+        session = SessionLog(status=SessionLog.START)
+        self._write(Event(step=first_step, session_log=session))
+
+    def add(self, step: int, **scalars: float) -> None:
+        """Write scalars of a step; `train_loss` is shown as `train/loss`."""
+        values = [
+            Summary.Value(tag=name.replace("_", "/", 1), simple_value=value)
+            for name, value in scalars.items()
+        ]
+        self._write(Event(step=step, summary=Summary(value=values)))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._records.close()
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        self._records.write(event.SerializeToString())

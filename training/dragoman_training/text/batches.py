@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any
 
 from dragoman.kernel.errors import UsageError
@@ -45,12 +44,7 @@ class Batches:
             self._collators = [Worker(self._examples) for _ in range(self._processes)]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the processes."""
         for worker in (self._planner, *self._collators):
             if worker:

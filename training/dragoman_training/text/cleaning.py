@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from unicodedata import category, normalize
 
 from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.replacement import replacing
 from dragoman.kernel.texts.language import detectable_languages, most_probable_language
 from dragoman_training.config import CleaningConfig, CorpusConfig
 from dragoman_training.text.parallel_text import Pairs, some_pairs
@@ -232,18 +232,10 @@ def write_pairs(prefix: Path, languages: Sequence[str], pairs: Iterable[Pair]) -
         UsageError: the disk is full or cannot be written.
     """
     paths = [written_file(prefix, language) for language in languages]
-    partial = [path.with_name(f".{path.name}.partial") for path in paths]
-    try:
-        with writing(f"{prefix}.{{{','.join(languages)}}}.gz"):
-            prefix.parent.mkdir(parents=True, exist_ok=True)
-            with ExitStack() as stack:
-                files = [stack.enter_context(gzip.open(path, "wb", 6)) for path in partial]
-                for pair in pairs:
-                    for file, side in zip(files, pair, strict=True):
-                        file.write(f"{side}\n".encode())
-            for path, whole in zip(partial, paths, strict=True):
-                os.replace(path, whole)
-    finally:
-        with suppress(OSError):
-            for path in partial:
-                path.unlink(missing_ok=True)
+    with writing(f"{prefix}.{{{','.join(languages)}}}.gz"):
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(*paths) as partial, ExitStack() as stack:
+            files = [stack.enter_context(gzip.open(path, "wb", 6)) for path in partial]
+            for pair in pairs:
+                for file, side in zip(files, pair, strict=True):
+                    file.write(f"{side}\n".encode())

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Protocol
 
 import sacrebleu
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import sha256
-from dragoman.kernel.replacement import check_file
+from dragoman.kernel.replacement import check_file, replacing
 from dragoman_training.config import RunConfig, refuse_joined
 from dragoman_training.text.parallel_text import (
     ParallelText,
@@ -261,7 +259,7 @@ def _begun_ahead(chunks: Iterable[_Chunk]) -> Iterator[_Chunk]:
     yield from begun
 
 
-class _Journal:
+class _Journal(AbstractContextManager["_Journal"]):
     """The outcomes so far, in the order of the sources; incomplete lines are ignored."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
@@ -273,16 +271,7 @@ class _Journal:
         if size == 0:
             self._append([settings])
 
-    def __enter__(self) -> _Journal:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file; everything was flushed before."""
         with suppress(OSError):
             self._file.close()
@@ -362,8 +351,7 @@ def _finished(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
 def _write(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
     """Write the text of a complete journal, and remove the journal."""
     counts = Counter[str]()
-    partial = [path.with_name(f".{path.name}.partial") for path in (*task.files, task.report)]
-    try:
+    with replacing(*task.files, task.report) as partial:
         with partial[0].open("wb") as sources, partial[1].open("wb") as targets:
             for entry in _outcomes(task.journal):
                 counts[WRITTEN if isinstance(entry, list) else entry] += 1
@@ -371,12 +359,6 @@ def _write(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
                     sources.write(f"{entry[0]}\n".encode())
                     targets.write(f"{entry[1]}\n".encode())
         partial[2].write_text(json.dumps({**settings, "pairs": counts}) + "\n", encoding="utf-8")
-        for path, final in zip(partial, (*task.files, task.report), strict=True):
-            os.replace(path, final)
-    except OSError:
-        for path in partial:
-            path.unlink(missing_ok=True)
-        raise
     task.journal.unlink()
     return dict(counts)
 

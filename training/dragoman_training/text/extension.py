@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.replacement import replacing
 from dragoman.kernel.text import language_tag
 from dragoman_training.config import VocabularyConfig
 from dragoman_training.text.piece_file import CONTROL, Model
@@ -62,18 +62,16 @@ def extend_vocabulary(
 
     Source: Sennrich et al. 2016, https://aclanthology.org/P16-1162
     """
-    partial = path.with_suffix(".partial")
     further = former.without(languages)
     try:
         model = Model.FromString(former.path.read_bytes())
-        if not further and len(model.pieces) >= config.size:
-            shutil.copyfile(former.path, partial)
-        else:
-            _extend(model, list(sentences), further, config)
-            partial.write_bytes(model.SerializeToString())
-        os.replace(partial, path)
+        with replacing(path) as (partial,):
+            if not further and len(model.pieces) >= config.size:
+                shutil.copyfile(former.path, partial)
+            else:
+                _extend(model, list(sentences), further, config)
+                partial.write_bytes(model.SerializeToString())
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 

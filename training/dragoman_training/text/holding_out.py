@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import ExitStack
 from pathlib import Path
 
 from dragoman.kernel.errors import writing
+from dragoman.kernel.replacement import replacing
 from dragoman_training.text.parallel_text import TextFiles
 
 TRAIN, VALID = "train", "valid"
@@ -44,18 +44,15 @@ def hold_out(text: TextFiles, folder: Path) -> None:
         UsageError: the text cannot be read, or the folder not written.
     """
     paths = [folder / f"{part}.{ending}" for part in (TRAIN, VALID) for ending in text.endings]
-    partial = [path.with_name(f"{path.name}.partial") for path in paths]
     share = _share(text)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as files:
+        with replacing(*paths) as partial, ExitStack() as files:
             opened = [files.enter_context(path.open("w", encoding="utf-8")) for path in partial]
             for pair in text:
                 part = opened[len(pair) :] if _fraction(pair[0]) < share else opened
                 for file, side in zip(part, pair, strict=False):
                     file.write(f"{side}\n")
-        for path, whole in zip(partial, paths, strict=True):
-            os.replace(path, whole)
 
 
 def _share(text: TextFiles) -> float:

@@ -8,9 +8,13 @@ Source: https://github.com/google/sentencepiece/blob/master/src/sentencepiece_mo
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from dragoman.kernel.errors import UsageError
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Types of vocabulary entries."""
@@ -68,3 +72,17 @@ def _message(name: str) -> Any:
 _POOL = descriptor_pool.DescriptorPool()
 _POOL.Add(_described())
 Model, Piece = _message("Model"), _message("Piece")
+
+
+def read_model(path: Path) -> Any:
+    """Read a SentencePiece model.
+
+    Raises:
+        UsageError: it cannot be read, or is not a SentencePiece model.
+    """
+    try:
+        return Model.FromString(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except DecodeError as error:
+        raise UsageError(f"{path}: not a SentencePiece model") from error

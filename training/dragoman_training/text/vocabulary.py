@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.replacement import replacing
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, language_tag
 from dragoman_training.config import VocabularyConfig
 from dragoman_training.text.parallel_text import ParallelText, drawn_pairs
@@ -57,9 +57,8 @@ def train_vocabulary(
         UsageError: there is no text, the size is too small for the bytes and the characters, or the
             disk is full.
     """
-    partial = path.with_suffix(".partial")
     try:
-        with partial.open("wb") as writer:
+        with replacing(path) as (partial,), partial.open("wb") as writer:
             sentencepiece.SentencePieceTrainer.Train(
                 sentence_iterator=iter(sentences),
                 model_writer=writer,
@@ -77,7 +76,6 @@ def train_vocabulary(
                 shuffle_input_sentence=False,
                 minloglevel=2,
             )
-        os.replace(partial, path)
     except RuntimeError as error:
         reason = str(error).rsplit("] ", 1)[-1] or "no text"
         raise UsageError(f"vocabulary.size is {config.size}: {reason}") from error

@@ -114,7 +114,7 @@ def test_an_unwritable_result_of_evaluate_is_reported_in_one_line(
     assert main([*words, "--force"]) == 0
     assert (text / "held.en-de.txt").read_text() != "precious"
     bundle = shutil.copytree(random_bundle, tmp_path / "bundle")
-    (bundle / "manifest.json.partial").mkdir()
+    (bundle / ".manifest.json.partial").mkdir()
     before = Manifest.load(bundle)
     with pytest.raises(UsageError, match="bundle: cannot be written: Is a directory"):
         before.record(bundle, {"BLEU": 1.0})
