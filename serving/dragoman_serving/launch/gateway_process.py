@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.launch.backoff import Backoff
@@ -126,10 +125,6 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         except BaseException:
             self.stop(drain=False)
             raise
-
-    def __enter__(self) -> Self:
-        """Returns itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Stop the gateway."""

@@ -91,88 +91,13 @@ class Reading:
         return cls(source, target, tuple(columns), titles)
 
 
-def _open_html(reading: Reading) -> Reader:
-    from dragoman_documents.html.html_reader import HtmlReader
-
-    return HtmlReader(source_language=reading.source_language)
-
-
-def _open_xml(reading: Reading) -> Reader:
-    from dragoman_documents.xml.xml_reader import XmlReader
-
-    return XmlReader(
-        source_language=reading.source_language, target_language=reading.target_language
-    )
-
-
-def _open_srt(_reading: Reading) -> Reader:
-    from dragoman_documents.text_files.subtitle_reader import SubtitleReader
-
-    return SubtitleReader(is_vtt=False)
-
-
-def _open_vtt(_reading: Reading) -> Reader:
-    from dragoman_documents.text_files.subtitle_reader import SubtitleReader
-
-    return SubtitleReader(is_vtt=True)
-
-
-def _open_markdown(reading: Reading) -> Reader:
-    from dragoman_documents.markdown.markdown_reader import MarkdownReader
-
-    return MarkdownReader(reading.source_language)
-
-
-def _open_po(reading: Reading) -> Reader:
-    from dragoman_documents.localisation.po_reader import PoReader
-
-    return PoReader(reading.target_language)
-
-
-def _open_json(reading: Reading) -> Reader:
-    from dragoman_documents.localisation.json_reader import JsonReader
-
-    return JsonReader(reading.target_language)
-
-
-def _open_properties(_reading: Reading) -> Reader:
-    from dragoman_documents.localisation.properties_reader import PropertiesReader
-
-    return PropertiesReader()
-
-
-def _open_strings(_reading: Reading) -> Reader:
-    from dragoman_documents.localisation.apple_strings_reader import AppleStringsReader
-
-    return AppleStringsReader()
-
-
-def _open_table(reading: Reading) -> Reader:
-    from dragoman_documents.localisation.table_reader import TableReader
-
-    return TableReader(reading.columns)
-
-
-def _open_yaml(_reading: Reading) -> Reader:
-    from dragoman_documents.localisation.yaml_reader import YamlReader
-
-    return YamlReader()
-
-
 def _package(name: PackageName, title: str, endings: Sequence[str], hint: bytes) -> ReadableFormat:
     """Returns the format of a package."""
-
-    def open_package(reading: Reading) -> PackageReader:
-        return PackageReader(
-            name, reading.source_language, reading.target_language, titles=reading.titles
-        )
-
     return ReadableFormat(
         name=name,
         title=title,
         endings=tuple(endings),
         begins=lambda begin: begin.startswith(_ARCHIVE) and hint in begin,
-        open=open_package,
         is_package=True,
     )
 
@@ -208,12 +133,10 @@ class ReadableFormat(FileFormat):
     Attributes:
         name: its name in options, such as `--format`.
         is_package: whether it is a ZIP archive, which is read in any order.
-        open: opens a reader; raises `ValueError` if it needs an option that is missing.
         needs_columns: whether the columns to translate must be named.
     """
 
     name: FormatName
-    open: Callable[[Reading], Reader | PackageReader]
     is_package: bool = False
     needs_columns: bool = False
 
@@ -254,21 +177,18 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
             rb"span|img)[\s/>])",
             re.DOTALL | re.IGNORECASE,
         ).match,
-        open=_open_html,
     ),
     ReadableFormat(
         name="xliff",
         title="XLIFF",
         endings=(".xliff", ".xlf", ".xlf2", ".sdlxliff"),
         begins=_begins_xliff,
-        open=_open_xml,
     ),
     ReadableFormat(
         name="xml",
         title="XML",
         endings=(".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx", ".dita", ".docbook", ".dbk"),
         begins=_begins_xml,
-        open=_open_xml,
     ),
     _package("docx", "DOCX", (".docx", ".docm", ".dotx", ".dotm"), b"word/"),
     _package("pptx", "PPTX", (".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm"), b"ppt/"),
@@ -282,36 +202,29 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         title="SubRip subtitles",
         endings=(".srt",),
         begins=re.compile(rb"\A\s*+\d+[ \t]*\r?\n\d+:\d\d:\d\d[,.]\d+ *--> *\d").match,
-        open=_open_srt,
     ),
     ReadableFormat(
         name="vtt",
         title="WebVTT subtitles",
         endings=(".vtt",),
         begins=re.compile(rb"\AWEBVTT(?:[ \t\r\n]|$)").match,
-        open=_open_vtt,
     ),
-    ReadableFormat(
-        name="markdown", title="Markdown", endings=(".md", ".markdown"), open=_open_markdown
-    ),
+    ReadableFormat(name="markdown", title="Markdown", endings=(".md", ".markdown")),
     ReadableFormat(
         name="properties",
         title="Java properties",
         endings=(".properties",),
-        open=_open_properties,
     ),
     ReadableFormat(
         name="strings",
         title="Apple strings",
         endings=(".strings",),
         begins=re.compile(rb'\A(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
-        open=_open_strings,
     ),
     ReadableFormat(
         name="csv",
         title="CSV",
         endings=(".csv", ".tsv"),
-        open=_open_table,
         needs_columns=True,
     ),
     RefusedFormat(
@@ -325,21 +238,18 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         title="gettext PO",
         endings=(".po", ".pot"),
         begins=re.compile(rb'\A(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"').match,
-        open=_open_po,
     ),
     ReadableFormat(
         name="json",
         title="JSON",
         endings=(".json", ".arb", ".xcstrings"),
         begins=re.compile(rb'\A\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")').match,
-        open=_open_json,
     ),
     ReadableFormat(
         name="yaml",
         title="YAML",
         endings=(".yaml", ".yml"),
         begins=re.compile(rb"\A(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
-        open=_open_yaml,
     ),
     RefusedFormat(
         title="reStructuredText",
@@ -437,9 +347,52 @@ def open_reader(name: str, reading: Reading) -> Reader | PackageReader:
     Raises:
         ValueError: there is no such format, or it needs an option that is missing.
     """
-    if name not in READABLE:
+    if (form := READABLE.get(name)) is None:
         raise ValueError(f"format {name!r} is not known: give {', '.join(READABLE)}")
-    return READABLE[name].open(reading)
+    source, target = reading.source_language, reading.target_language
+    # The modules are imported when they are first needed.
+    match form.name:
+        case "html":
+            from dragoman_documents.html.html_reader import HtmlReader
+
+            return HtmlReader(source_language=source)
+        case "xliff" | "xml":
+            from dragoman_documents.xml.xml_reader import XmlReader
+
+            return XmlReader(source_language=source, target_language=target)
+        case "srt" | "vtt":
+            from dragoman_documents.text_files.subtitle_reader import SubtitleReader
+
+            return SubtitleReader(is_vtt=name == "vtt")
+        case "markdown":
+            from dragoman_documents.markdown.markdown_reader import MarkdownReader
+
+            return MarkdownReader(source)
+        case "po":
+            from dragoman_documents.localisation.po_reader import PoReader
+
+            return PoReader(target)
+        case "json":
+            from dragoman_documents.localisation.json_reader import JsonReader
+
+            return JsonReader(target)
+        case "properties":
+            from dragoman_documents.localisation.properties_reader import PropertiesReader
+
+            return PropertiesReader()
+        case "strings":
+            from dragoman_documents.localisation.apple_strings_reader import AppleStringsReader
+
+            return AppleStringsReader()
+        case "csv":
+            from dragoman_documents.localisation.table_reader import TableReader
+
+            return TableReader(reading.columns)
+        case "yaml":
+            from dragoman_documents.localisation.yaml_reader import YamlReader
+
+            return YamlReader()
+    return PackageReader(form.name, source, target, titles=reading.titles)
 
 
 def check_running_text(name: str, begin: bytes) -> None:

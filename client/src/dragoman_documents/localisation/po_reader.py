@@ -19,7 +19,6 @@ from dragoman_documents.core.pieces import MOST_TEXT_CHARACTERS
 from dragoman_documents.core.segments import Raw, Segment, Spelling
 from dragoman_documents.core.suggestions import Suggestions, WithSuggestions
 from dragoman_documents.core.text_tags import with_tags
-from dragoman_documents.localisation.plural_forms import plural_forms
 from dragoman_documents.text_files.text_reader import MOST_BYTES, TextReader
 
 _CHARSET = re.compile(rb"\bcharset=([\w.:-]{1,40})")
@@ -44,6 +43,22 @@ _MARKS: Final = ("&", "_")
 _MESSAGE: Final = Spelling(
     "utf-8", str, lambda text: text.replace("\0", "").encode("utf-8", "replace"), "replace"
 )
+
+
+_NUMBERS_OF_FORMS: Final = {
+    1: "bo dz id ja km ko lo ms my su th to vi yue zh",
+    3: "be bs cs hr lt lv mo pl ro ru sh sk sr uk",
+    4: "gd mt sl",
+    5: "br ga",
+    6: "ar cy",
+}
+"""Languages by their number of plural forms, as gettext's tools assume it; others have two.
+
+Source: https://cldr.unicode.org/index/cldr-spec/plural-rules (forms of whole numbers)
+"""
+_PLURAL_FORMS: Final = {
+    code: number for number, codes in _NUMBERS_OF_FORMS.items() for code in codes.split()
+}
 
 
 class _Line(NamedTuple):
@@ -102,7 +117,8 @@ class PoReader(TextReader):
                 the header does not say it.
         """
         super().__init__()
-        self._plurals = plural_forms(target_language or "")
+        base = (target_language or "").replace("_", "-").partition("-")[0].lower()
+        self._plurals = _PLURAL_FORMS.get(base, 2)
 
     def encoding_of(self, content: bytes) -> str:
         """Returns the encoding that the header names."""

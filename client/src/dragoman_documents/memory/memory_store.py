@@ -108,12 +108,10 @@ class Match:
     Attributes:
         pair: the pair.
         similarity: percentage of the text that is equal. 100: text and codes are equal.
-        has_context: whether the text before or after it is equal too.
     """
 
     pair: Pair
     similarity: int
-    has_context: bool = False
 
 
 class Memory:
@@ -273,7 +271,7 @@ class Memory:
             for row in self._rows(query, values):
                 pair = _pair(row)
                 if (pair.source, pair.codes) == (short, moved):
-                    return Match(pair, 100, has_context=len(values) > 1)
+                    return Match(pair, 100)
         return None
 
     def similar(

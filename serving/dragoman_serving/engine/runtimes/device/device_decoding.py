@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -121,41 +122,14 @@ class DeviceDecoding:
         self._cross_names = cross_names(layers)
         self._past_names = past_names(layers, sizes.is_recurrent)
         self._present_names = present_names(layers, sizes.is_recurrent)
-        self._cross = DeviceCache(
-            memory=memory,
-            reorder=self._reorder,
-            parts=2 * layers,
-            shape=head,
-            dtype=runner.cache_dtype,
-            capacities=runner.source_capacities,
-            most_slots=most_slots,
-            width=1,
-            padded=self._padded,
-        )
+        cache = partial(DeviceCache, memory, most_slots=most_slots, padded=self._padded)
+        of_layers = partial(cache, self._reorder, 2 * layers, head, runner.cache_dtype)
+        self._cross = of_layers(runner.source_capacities)
         if not sizes.is_recurrent:
-            self._past = DeviceCache(
-                memory=memory,
-                reorder=self._reorder,
-                parts=2 * layers,
-                shape=head,
-                dtype=runner.cache_dtype,
-                capacities=runner.target_capacities,
-                most_slots=most_slots,
-                width=width,
-                padded=self._padded,
-            )
+            self._past = of_layers(runner.target_capacities, width=width)
         else:  # a recurrent state is like a single token
-            self._past = DeviceCache(
-                memory=memory,
-                reorder=self._reorder_states,
-                parts=layers,
-                shape=(1, sizes.model_size),
-                dtype="float32",
-                capacities=(1,),
-                most_slots=most_slots,
-                width=width,
-                padded=self._padded,
-            )
+            shape = (1, sizes.model_size)
+            self._past = cache(self._reorder_states, layers, shape, "float32", (1,), width=width)
         self._searches = NativeSearches(
             width // searches, special_ids.end, sizes.vocab_size, searches
         )
