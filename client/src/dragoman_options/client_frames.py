@@ -23,10 +23,11 @@ from dragoman_options.frames import (
     pack_tensors,
     pack_text,
 )
+from dragoman_options.table import SCORE, TEXT_INPUTS
 
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
 _DOUBLE = struct.Struct("<d")
-TEXTS = ("text_input", "target_input")
+TEXTS = TEXT_INPUTS[SCORE]
 """Names of inputs that hold texts."""
 
 

@@ -25,6 +25,9 @@ from dragoman_options.refusal import Refused, WrongType, WrongValue
 _ALL: Final = (*TRANSLATING, SCORE)
 INFO: Final = "info"
 """Name of the model that describes the server, and of its output."""
+TEXT, TARGET = "text_input", "target_input"
+TEXT_INPUTS: Final = {TRANSLATE: (TEXT,), STREAM: (TEXT,), SCORE: (TEXT, TARGET), INFO: ()}
+"""The required inputs of each model."""
 AUTO: Final = "auto"
 """The source language that requests language detection."""
 MOST_SEQUENCES: Final = 64

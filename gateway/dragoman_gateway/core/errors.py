@@ -26,7 +26,8 @@ from __future__ import annotations
 import errno
 import logging
 import math
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from traceback import format_tb
 
 import dragoman_client
@@ -215,6 +216,24 @@ def client_errors() -> AbstractContextManager[None]:
 
 
 _CLIENT_ERRORS = _ClientErrors()
+
+
+@contextmanager
+def renumbering(numbers: Sequence[int]) -> Iterator[None]:
+    """Give the index in a whole request of a text that is refused among some of its texts.
+
+    Args:
+        numbers: for each of these texts its index in the request.
+
+    Raises:
+        InvalidInput: a text is refused.
+    """
+    try:
+        yield
+    except InvalidInput as error:
+        if error.text_index is None:
+            raise
+        raise InvalidInput(*Refusal.of(error).moved(numbers[error.text_index])) from error
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:

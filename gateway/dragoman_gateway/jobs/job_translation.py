@@ -17,8 +17,7 @@ from dragoman_options.markup import Markup
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import DeadlineExceeded, Unavailable
 from dragoman_gateway.jobs.job_files import JobFiles, JobRecord
-from dragoman_gateway.reader.documents import is_package
-from dragoman_gateway.reader.exchange import Portion
+from dragoman_gateway.reader.documents import Portion, is_package
 from dragoman_gateway.reader.marked import Answer
 from dragoman_gateway.texts.marked_texts import translate_segments
 from dragoman_gateway.texts.readers import OpenDocument, Readers

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
-from dragoman.drawing.page import inline_hashes
-from dragoman_gateway.core.errors import GatewayError
-from dragoman_gateway.page.attention_view import AttentionPage
+from dragoman.drawing.page import inline_hashes, write_page
+from dragoman.kernel.attention_maps import Attention
+from dragoman_gateway.core.errors import GatewayError, InvalidInput
 from dragoman_gateway.page.static_files import INDEX, StaticFile, read_files
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint, ProtocolPackage
@@ -31,15 +33,14 @@ class PageProtocol:
             gateway: the gateway's core.
             own: the protocol that the page uses, which also formats errors.
         """
-        self._own = own
+        self._gateway, self._own = gateway, own
         self._headers = page_headers()
-        attention = AttentionPage(gateway, own.name)
         self.endpoints = (
             *(
                 Endpoint("GET", _AT_THE_ROOT.get(name, _FOLDER + name), self._sender(file))
                 for name, file in read_files().items()
             ),
-            Endpoint("POST", "/api/v1/attention", attention.answer),
+            Endpoint("POST", "/api/v1/attention", self._attention),
         )
 
     def is_for(self, path: str) -> bool:
@@ -53,6 +54,35 @@ class PageProtocol:
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         return self._own.refuse(request, error)
+
+    async def _attention(self, request: GatewayRequest) -> Response:
+        """Return a page like that of `dragoman attention` for a sentence and its translation."""
+        caller = await request.identify(self._gateway.access, request.bearer, self._own.name)
+        fields = request.read_json(dict[str, Any])
+        text, target = fields.pop("text", None), fields.pop("target", None)
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput("text: give a sentence to look at")
+        if target is not None and not isinstance(target, str):
+            raise InvalidInput("target: give a translation of the text, or leave it out")
+        fields.pop("store", None)  # for `translate`; attention is never stored
+        options = {**fields, "return_attention": True}
+        translations = self._gateway.translations
+        if target is None:
+            (translation,) = await translations.translate(caller, [text], options, store=False)
+            seen, target = translation.attention, translation.text
+        else:
+            (scored,) = await translations.score(caller, [text], [target], options)
+            seen = scored.attention
+        assert seen is not None  # it was requested, and the client has checked the answer
+        attention = Attention(**vars(seen))
+        if not attention.source:
+            raise InvalidInput("text: give a sentence with words to look at")
+        # In a thread, since the page may have a million weights.
+        page = await asyncio.to_thread(write_page, attention, text, target)
+        script, style = inline_hashes()
+        policy = f"default-src 'none'; script-src '{script}'; style-src '{style}'"
+        headers = {"Content-Security-Policy": f"{policy}; sandbox allow-scripts"}
+        return HTMLResponse(page, headers=headers)
 
     def _sender(self, file: StaticFile) -> Callable[[GatewayRequest], Awaitable[Response]]:
         async def send(request: GatewayRequest) -> Response:

@@ -22,10 +22,11 @@ from dragoman_client.files.file_formats import (
     format_of,
     open_reader,
 )
-from dragoman_documents.core.segments import Segment
 from dragoman_documents.core.suggestions import Suggestions
 from dragoman_documents.office.container import Container
 from dragoman_options.markup import Markup
+
+from dragoman_gateway.reader.marked import ReadText
 
 DocumentFormat = Literal["text", FormatName]
 _TEXT = Document()
@@ -39,6 +40,7 @@ _PORTION_PARAGRAPHS = 100
 """Paragraphs in a request: enough for the engine's batch, but few enough to be fair to others."""
 _PIECE_BYTES = 1 << 20
 _ANY_LANGUAGE = "und"
+_NO_TEXTS = ReadText((), ())
 
 
 @dataclass(frozen=True)
@@ -58,25 +60,34 @@ class DocumentFacts:
 
 
 @dataclass(frozen=True)
-class OpenPortion:
-    """A part of a document that is translated together; it writes itself.
+class Portion:
+    """A part of a document that is translated together.
 
     Attributes:
-        texts: its texts.
-        markups: markup of each text.
+        segments: its texts with their markup.
         characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
-        written: returns its bytes with translations of the texts; None: a text is not changed; and
-            with suggestions for the texts of `suggestible`.
         left: number of other texts in it that are not translated, by their reason.
-        suggestible: the texts for which suggestions are written, if the job has a memory.
+        suggestible: the texts for which suggestions are written.
     """
 
-    texts: Sequence[str]
-    markups: Sequence[Markup]
+    segments: ReadText
     characters: int
+    left: dict[str, int] = field(default_factory=dict)
+    suggestible: ReadText = _NO_TEXTS
+
+
+@dataclass(frozen=True)
+class OpenPortion:
+    """A portion, and what writes it.
+
+    Attributes:
+        portion: the portion.
+        written: returns its bytes with translations of the texts; None: a text is not changed; and
+            with suggestions for the texts of `Portion.suggestible`.
+    """
+
+    portion: Portion
     written: Callable[[Sequence[Translation | None], Sequence[Suggestions]], bytes]
-    left: Mapping[str, int] = field(default_factory=dict)
-    suggestible: Sequence[Segment] = ()
 
 
 def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
@@ -95,10 +106,10 @@ def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
     try:
         with path.open("rb") as file:
             # A bilingual document may be inspected before its target language is known.
-            for portion in portions_of(file, form, {"target_language": _ANY_LANGUAGE, **options}):
-                characters += portion.characters
-                for text in portion.texts if len(sample) < _SAMPLE_CHARACTERS else ():
-                    sample += f"{text}\n"
+            for opened in portions_of(file, form, {"target_language": _ANY_LANGUAGE, **options}):
+                characters += opened.portion.characters
+                if len(sample) < _SAMPLE_CHARACTERS:
+                    sample += "".join(f"{text}\n" for text in opened.portion.segments.texts)
     except ValueError as error:
         if form == "text":
             raise
@@ -123,13 +134,10 @@ def portions_of(
     reading = Reading.of(options, options.get("columns", ()), options.get("titles", False))
     reader = open_reader(form, reading)
     for excerpt in excerpts_of(parts_of(reader, file, _DOCUMENT)):
-        segments = excerpt.segments
-        texts, markups = (
-            [segment.text for segment in segments],
-            [segment.markup for segment in segments],
-        )
-        suggestible = excerpt.suggestible if options.get("memory_id") else ()
-        yield OpenPortion(texts, markups, excerpt.size, excerpt.written, excerpt.left, suggestible)
+        suggestible = ReadText.of(excerpt.suggestible if options.get("memory_id") else ())
+        segments = ReadText.of(excerpt.segments)
+        portion = Portion(segments, excerpt.size, dict(excerpt.left), suggestible)
+        yield OpenPortion(portion, excerpt.written)
 
 
 def is_package(form: DocumentFormat) -> bool:
@@ -172,10 +180,11 @@ def _portions_of_text(file: BinaryIO) -> Iterator[OpenPortion]:
     for paragraphs in _chunks(_TEXT.paragraphs(file, _DOCUMENT)):
         texts = [_TEXT.read(paragraph) for paragraph in paragraphs]
         written = partial(_written_text, before, paragraphs)
-        yield OpenPortion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
+        segments = ReadText(texts, [Markup()] * len(texts))
+        yield OpenPortion(Portion(segments, sum(map(len, paragraphs))), written)
         before = b""
     if before:
-        yield OpenPortion((), (), 0, lambda *_: codecs.BOM_UTF8)
+        yield OpenPortion(Portion(_NO_TEXTS, 0), lambda *_: codecs.BOM_UTF8)
 
 
 def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:

@@ -17,7 +17,7 @@ from dragoman_documents.core.suggestions import Suggestion
 from dragoman_documents.memory.pairs import Pair
 
 from dragoman_gateway.reader.documents import DocumentFormat
-from dragoman_gateway.reader.marked import Answer, ReadText, TextForm
+from dragoman_gateway.reader.marked import Answer, TextForm
 
 REQUEST_HEAD: Final = struct.Struct("!II")
 REPLY_HEAD: Final = struct.Struct("!IB")
@@ -130,20 +130,3 @@ class SomePairs:
     pairs: list[Pair]
     languages: tuple[str, str]
     skipped: int
-
-
-@dataclass(frozen=True)
-class Portion:
-    """A part of a document that is translated together.
-
-    Attributes:
-        segments: its texts with their markup.
-        characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
-        left: number of other texts in it that are not translated, by their reason.
-        suggestible: the texts for which suggestions are written.
-    """
-
-    segments: ReadText
-    characters: int
-    left: dict[str, int]
-    suggestible: ReadText

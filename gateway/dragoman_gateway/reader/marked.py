@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, Self, get_args
 
 from dragoman_client import Translation
 from dragoman_client.files.document_translation import Excerpt, read_text
 from dragoman_client.files.file_formats import Reader
+from dragoman_documents.core.segments import Segment
 from dragoman_documents.html.html_reader import HtmlReader
 from dragoman_documents.xml.xml_profiles import TEXT
 from dragoman_documents.xml.xml_reader import XmlReader
@@ -66,6 +67,11 @@ class ReadText:
     texts: Sequence[str]
     markups: Sequence[Markup]
 
+    @classmethod
+    def of(cls, segments: Sequence[Segment]) -> Self:
+        """Returns texts and markup of segments."""
+        return cls([segment.text for segment in segments], [segment.markup for segment in segments])
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -91,14 +97,6 @@ def excerpt_of(text: str, form: TextForm, index: int) -> Excerpt:
     except ValueError as error:
         message = f"text {index} is not valid markup: {error}"
         raise WrongValue(message, text_index=index) from error
-
-
-def segments_of(excerpt: Excerpt) -> ReadText:
-    """Returns the segments of an excerpt."""
-    segments = excerpt.segments
-    return ReadText(
-        [segment.text for segment in segments], [segment.markup for segment in segments]
-    )
 
 
 def translation_of(answer: Answer | None) -> Translation | None:

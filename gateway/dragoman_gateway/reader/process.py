@@ -35,7 +35,6 @@ from dragoman_gateway.reader.exchange import (
     NextPortion,
     Open,
     OpenPairs,
-    Portion,
     ReadTexts,
     Request,
     SomePairs,
@@ -43,7 +42,7 @@ from dragoman_gateway.reader.exchange import (
     WritePortion,
     WriteTexts,
 )
-from dragoman_gateway.reader.marked import ReadText, excerpt_of, segments_of, translation_of
+from dragoman_gateway.reader.marked import ReadText, excerpt_of, translation_of
 
 MEMORY_BYTES = 512 << 20
 """Maximum memory besides what Python and its modules take. 1 MiB of usual HTML in one text takes 60
@@ -84,20 +83,14 @@ class _Reader:
                     next(self._portions, None)
                 return None
             case NextPortion():
-                if (portion := next(self._portions, None)) is None:
+                if (opened := next(self._portions, None)) is None:
                     self._file.close()
                     return None
-                self._unwritten.append(portion)
-                segments = ReadText(portion.texts, portion.markups)
-                suggestible = ReadText(
-                    [segment.text for segment in portion.suggestible],
-                    [segment.markup for segment in portion.suggestible],
-                )
-                return Portion(segments, portion.characters, dict(portion.left), suggestible)
+                self._unwritten.append(opened)
+                return opened.portion
             case WritePortion():
-                portion = self._unwritten.popleft()
                 answers = [translation_of(answer) for answer in request.answers]
-                return portion.written(answers, request.suggestions)
+                return self._unwritten.popleft().written(answers, request.suggestions)
             case Join():
                 self._pieces = _pieces(Path(request.path), Path(request.portions))
                 return None
@@ -107,7 +100,7 @@ class _Reader:
                 return self._answer_of_pairs(request)
             case ReadTexts():
                 return [
-                    segments_of(excerpt_of(text, request.form, index))
+                    ReadText.of(excerpt_of(text, request.form, index).segments)
                     for index, text in enumerate(request.texts)
                 ]
             case WriteTexts():

@@ -107,14 +107,4 @@ class RpcServer:
             began, self.name, call, status_class(record.status), record.characters
         )
         if self._log is not None:
-            self._log.write(
-                request_id=None,
-                trace_id=record.trace_id,
-                protocol=self.name,
-                method="gRPC",
-                endpoint=call,
-                status=record.status,
-                took_s=took_s,
-                characters=record.characters,
-                key_id=record.key_id,
-            )
+            self._log.write(record, took_s, protocol=self.name, method="gRPC", endpoint=call)

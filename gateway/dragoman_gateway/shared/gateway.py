@@ -15,6 +15,7 @@ from dragoman_gateway.jobs.jobs import Jobs
 from dragoman_gateway.live.live_sessions import LiveSessions
 from dragoman_gateway.memories.memories import Memories
 from dragoman_gateway.shared.metrics import EngineMetrics, Metrics, watch_cache
+from dragoman_gateway.texts.marked_texts import MarkedTranslations
 from dragoman_gateway.texts.readers import Readers
 from dragoman_gateway.texts.translations import Translations
 
@@ -33,6 +34,7 @@ class Gateway:
         translations: translation, scoring, language detection and languages.
         stalls: watches the event loop.
         readers: processes that read documents and texts with markup.
+        marked: translation of texts with markup.
         jobs: documents that are translated in the background.
         live: live sessions of all callers.
         bodies: limits on the bodies of all requests.
@@ -80,6 +82,7 @@ class Gateway:
             lambda: self.readers.ended,
             counts=True,
         )
+        self.marked = MarkedTranslations(self.readers, self.access, self.translations)
         self.jobs = Jobs(settings, self.access, self.translations, self.readers)
         self.live = LiveSessions(settings, self.access, self.translations)
         self.metrics.watch("live_sessions", "Live sessions", lambda: self.live.number)

@@ -16,11 +16,12 @@ from dragoman_options.table import OPTIONS
 from dragoman_gateway.access.access import Access
 from dragoman_gateway.access.limits import check_number
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.errors import InvalidInput, renumbering
 from dragoman_gateway.reader import marked
-from dragoman_gateway.reader.marked import ReadText, TextForm, excerpt_of, segments_of
+from dragoman_gateway.reader.marked import ReadText, TextForm, excerpt_of
 from dragoman_gateway.texts.readers import Readers
 from dragoman_gateway.texts.segmentation import JOINED_OUTPUTS, joined
+from dragoman_gateway.texts.sources import translate_in_groups
 from dragoman_gateway.texts.translations import Translations, finished
 
 _SHORT_CHARACTERS = 4000
@@ -33,8 +34,6 @@ _CHARACTERS_OF_TEXT = 100
 Answer = TypeVar("Answer")
 Ask = Callable[[Sequence[str], Sequence[Markup] | None], Awaitable[list[Answer]]]
 """Translates texts, with their markup if they have any."""
-Recall = Callable[[Sequence[str], Sequence[Markup]], Awaitable[Sequence[Translation | None]]]
-"""Returns the translations of texts that are stored; see `recalling`."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,21 @@ class MarkedText:
 
 
 class MarkedTexts:
-    """Reads and writes the texts with markup of one request."""
+    """Reads, translates and writes the texts with markup of one request."""
 
-    def __init__(self, readers: Readers, caller: Caller, form: TextForm) -> None:
+    def __init__(
+        self, readers: Readers, translations: Translations, caller: Caller, form: TextForm
+    ) -> None:
         """Store the parts.
 
         Args:
             readers: read and write long texts.
-            caller: the sender of the request.
+            translations: the gateway's translations.
+            caller: the sender of the request; it must be admitted before anything is translated.
             form: how the markup is read.
         """
-        self._readers, self._client, self._form = readers, caller.name, form
+        self._readers, self._translations = readers, translations
+        self._caller, self._form = caller, form
 
     async def read(self, texts: Sequence[str]) -> list[MarkedText]:
         """Split texts into segments.
@@ -82,11 +85,81 @@ class MarkedTexts:
         """
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
         if sum(map(len, texts)) + _CHARACTERS_OF_TEXT * len(texts) > _SHORT_CHARACTERS:
-            read = await self._readers.read_texts(self._client, texts, self._form)
+            read = await self._readers.read_texts(self._caller.name, texts, self._form)
             return [MarkedText(text, segments) for text, segments in zip(texts, read, strict=True)]
         return [self._read_here(index, text) for index, text in enumerate(texts)]
 
-    async def write(
+    async def translate(
+        self,
+        texts: Sequence[MarkedText],
+        options: Mapping[str, Any],
+        *,
+        store: bool = True,
+        adapt: Callable[[Ask[Translation]], Ask[Translation]] = lambda ask: ask,
+    ) -> list[Translation]:
+        """Translate texts.
+
+        Args:
+            texts: the split texts.
+            options: options of the request, checked by `check_marked_options`.
+            store: see `Translations.translate`.
+            adapt: changes how texts are translated that the memory of the request does not have.
+
+        Returns:
+            The translations with their tags, each around the corresponding words.
+
+        Raises:
+            GatewayError: the request failed.
+        """
+        segments = [segment for text in texts for segment in text.segments.texts]
+        markups = [markup for text in texts for markup in text.segments.markups]
+        owners = [index for index, text in enumerate(texts) for _ in text.segments.texts]
+        # All of them are the context of a stored translation, those without elements too.
+        stored, _ = await self._translations.stored(self._caller, segments, markups, options)
+
+        async def ask(texts: Sequence[str], markups: Sequence[Markup] | None) -> list[Translation]:
+            given = {**options, **({"markup": markups} if markups else {})}
+            return await self._translations.translate_admitted(
+                self._caller, texts, given, store=store
+            )
+
+        with renumbering(owners):
+            translated = iter(await translate_segments(segments, markups, adapt(ask), stored))
+        answers = [[next(translated) for _ in text.segments.texts] for text in texts]
+        written = await self._write(texts, answers)
+        return [joined(text, own) for text, own in zip(written, answers, strict=True)]
+
+    async def translate_by_direction(
+        self, texts: Sequence[str], options: Mapping[str, Any], *, store: bool
+    ) -> list[Translation]:
+        """Translate texts with their tags, each in its own direction if detection is requested.
+
+        See `translate`.
+        """
+        marked_texts = await self.read(texts)
+        words = [text.words for text in marked_texts]
+        directions = await self._translations.detected_directions(words, options)
+        if directions is None:
+            return await self.translate(marked_texts, options, store=store)
+
+        async def translate(
+            these: Sequence[MarkedText], languages: tuple[str, str] | None
+        ) -> list[Translation]:
+            if languages is None:
+                return [joined(text.written, ()) for text in these]
+            source, target = languages
+            directed = {**options, "source_language": source, "target_language": target}
+            return await self.translate(these, directed, store=store)
+
+        groups = [None if direction.stays else direction.languages for direction in directions]
+        answers = await translate_in_groups(marked_texts, groups, translate)
+        wants_bundle = "return_bundle" in options
+        return [
+            finished(answer, direction, wants_bundle)
+            for answer, direction in zip(answers, directions, strict=True)
+        ]
+
+    async def _write(
         self, texts: Sequence[MarkedText], answers: Sequence[Sequence[Translation]]
     ) -> list[str]:
         """Write translations of texts, each with those of its segments."""
@@ -98,7 +171,7 @@ class MarkedTexts:
         others = [index for index in range(len(texts)) if index not in written]
         if others:
             translated = await self._readers.write_texts(
-                self._client,
+                self._caller.name,
                 [texts[index].written for index in others],
                 self._form,
                 [
@@ -114,7 +187,41 @@ class MarkedTexts:
             excerpt = excerpt_of(text, self._form, index)
         except ValueError as error:
             raise InvalidInput(*Refusal.of(error)) from error
-        return MarkedText(text, segments_of(excerpt), excerpt)
+        return MarkedText(text, ReadText.of(excerpt.segments), excerpt)
+
+
+class MarkedTranslations:
+    """Translates texts with markup for callers."""
+
+    def __init__(self, readers: Readers, access: Access, translations: Translations) -> None:
+        """Store the parts; they belong to the gateway."""
+        self._readers, self._access, self._translations = readers, access, translations
+
+    async def translate(
+        self,
+        caller: Caller,
+        texts: Sequence[str],
+        form: TextForm,
+        options: Mapping[str, Any],
+        *,
+        store: bool = True,
+    ) -> list[Translation]:
+        """`Translations.translate` for texts with markup.
+
+        Args:
+            caller: the sender of the request.
+            texts: any number of texts with tags.
+            form: how the markup is read.
+            options: options of the request, checked by `check_marked_options`.
+            store: see `Translations.translate`.
+
+        Raises:
+            GatewayError: the request failed.
+        """
+        check_number(texts)
+        async with self._access.admitted(caller, sum(map(len, texts))):
+            marked_texts = MarkedTexts(self._readers, self._translations, caller, form)
+            return await marked_texts.translate_by_direction(texts, options, store=store)
 
 
 def check_marked_options(options: Mapping[str, Any], what: str) -> None:
@@ -158,10 +265,8 @@ async def translate_segments(
 
     async def ask_for(indices: Sequence[int]) -> Sequence[Answer]:
         these = [markups[index] for index in indices] if indices is marked else None
-        try:
+        with renumbering(indices):
             return await ask([texts[index] for index in indices], these)
-        except InvalidInput as error:
-            raise _renumbered(error, indices) from error
 
     parts = [indices for indices in (plain, marked) if indices]
     try:
@@ -172,157 +277,3 @@ async def translate_segments(
     for indices, task in zip(parts, tasks, strict=True):
         answers.update(zip(indices, task.result(), strict=True))
     return [answers[index] for index in range(len(texts))]
-
-
-async def translate_marked(
-    marked_texts: MarkedTexts,
-    texts: Sequence[MarkedText],
-    ask: Ask[Translation],
-    recall: Recall | None = None,
-) -> list[Translation]:
-    """Translate texts with markup.
-
-    Args:
-        marked_texts: writes the texts.
-        texts: the split texts.
-        ask: translates texts.
-        recall: returns stored translations; None: none are.
-
-    Returns:
-        The translations with their tags, each around the corresponding words.
-
-    Raises:
-        InvalidInput: a text is refused.
-    """
-    segments = [segment for text in texts for segment in text.segments.texts]
-    markups = [markup for text in texts for markup in text.segments.markups]
-    owners = [index for index, text in enumerate(texts) for _ in text.segments.texts]
-    stored = await recall(segments, markups) if recall else ()
-    try:
-        segment_answers = iter(await translate_segments(segments, markups, ask, stored))
-    except InvalidInput as error:
-        raise _renumbered(error, owners) from error
-    answers = [[next(segment_answers) for _ in text.segments.texts] for text in texts]
-    written = await marked_texts.write(texts, answers)
-    return [joined(text, own) for text, own in zip(written, answers, strict=True)]
-
-
-def asking(
-    translations: Translations, caller: Caller, options: Mapping[str, Any], *, store: bool = True
-) -> Ask[Translation]:
-    """Returns a function that translates with options; see `Translations.translate_admitted`."""
-
-    async def ask(texts: Sequence[str], markups: Sequence[Markup] | None) -> list[Translation]:
-        given = {**options, **({"markup": markups} if markups else {})}
-        return await translations.translate_admitted(caller, texts, given, store=store)
-
-    return ask
-
-
-def recalling(translations: Translations, caller: Caller, options: Mapping[str, Any]) -> Recall:
-    """Returns a function for stored translations; all texts of a request are their context.
-
-    The function that `asking` returns sends texts without elements apart from the others.
-    """
-
-    async def recall(
-        texts: Sequence[str], markups: Sequence[Markup]
-    ) -> Sequence[Translation | None]:
-        stored, _ = await translations.stored(caller, texts, markups, options)
-        return stored
-
-    return recall
-
-
-async def translate_by_direction(
-    translations: Translations,
-    caller: Caller,
-    marked_texts: MarkedTexts,
-    texts: Sequence[MarkedText],
-    options: Mapping[str, Any],
-    *,
-    store: bool,
-) -> list[Translation]:
-    """Translate texts with markup, each in its own direction if detection is requested.
-
-    Args:
-        translations: the gateway's translations.
-        caller: the admitted caller.
-        marked_texts: writes the texts.
-        texts: the split texts.
-        options: options of the request, checked by `check_marked_options`.
-        store: see `Translations.translate`.
-
-    Raises:
-        GatewayError: the request failed.
-    """
-    directions = await translations.detected_directions([text.words for text in texts], options)
-    if directions is None:
-        ask = asking(translations, caller, options, store=store)
-        recall = recalling(translations, caller, options)
-        return await translate_marked(marked_texts, texts, ask, recall)
-    answers = {
-        i: joined(texts[i].written, ()) for i, direction in enumerate(directions) if direction.stays
-    }
-    to_translate = {
-        i: direction.languages for i, direction in enumerate(directions) if not direction.stays
-    }
-    for languages in dict.fromkeys(to_translate.values()):
-        source, target = languages
-        indices = [i for i, pair in to_translate.items() if pair == languages]
-        directed = {**options, "source_language": source, "target_language": target}
-        ask = asking(translations, caller, directed, store=store)
-        recall = recalling(translations, caller, directed)
-        these = [texts[i] for i in indices]
-        try:
-            translated = await translate_marked(marked_texts, these, ask, recall)
-        except InvalidInput as error:
-            raise _renumbered(error, indices) from error
-        answers.update(zip(indices, translated, strict=True))
-    wants_bundle = "return_bundle" in options
-    return [
-        finished(answers[index], direction, wants_bundle)
-        for index, direction in enumerate(directions)
-    ]
-
-
-async def translate_texts_with_markup(
-    readers: Readers,
-    access: Access,
-    translations: Translations,
-    caller: Caller,
-    texts: Sequence[str],
-    form: TextForm,
-    options: Mapping[str, Any],
-    *,
-    store: bool = True,
-) -> list[Translation]:
-    """`Translations.translate` for texts with markup.
-
-    Args:
-        readers: read and write long texts.
-        access: admits the caller.
-        translations: the gateway's translations.
-        caller: the sender of the request.
-        texts: any number of texts with tags.
-        form: how the markup is read.
-        options: options of the request, checked by `check_marked_options`.
-        store: see `Translations.translate`.
-
-    Raises:
-        GatewayError: the request failed.
-    """
-    check_number(texts)
-    async with access.admitted(caller, sum(map(len, texts))):
-        marked_texts = MarkedTexts(readers, caller, form)
-        marked = await marked_texts.read(texts)
-        return await translate_by_direction(
-            translations, caller, marked_texts, marked, options, store=store
-        )
-
-
-def _renumbered(error: InvalidInput, numbers: Sequence[int]) -> InvalidInput:
-    """Returns the refusal of a text with the text's index replaced."""
-    if error.text_index is None:
-        return error
-    return InvalidInput(*Refusal.of(error).moved(numbers[error.text_index]))

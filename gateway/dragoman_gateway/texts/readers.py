@@ -35,7 +35,7 @@ from dragoman_gateway.core.errors import (
 )
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.reader import process
-from dragoman_gateway.reader.documents import DocumentFacts, DocumentFormat
+from dragoman_gateway.reader.documents import DocumentFacts, DocumentFormat, Portion
 from dragoman_gateway.reader.exchange import (
     REPLY_HEAD,
     REQUEST_HEAD,
@@ -46,7 +46,6 @@ from dragoman_gateway.reader.exchange import (
     NextPortion,
     Open,
     OpenPairs,
-    Portion,
     ReadTexts,
     Request,
     SomePairs,

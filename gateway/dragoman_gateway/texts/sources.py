@@ -17,12 +17,13 @@ from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.texts.language import Detected, OtherLanguage, detect_source
 from dragoman_gateway.access.limits import check_number
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.errors import InvalidInput, renumbering
 from dragoman_gateway.glossaries.glossaries import Glossaries
 from dragoman_gateway.texts.languages import untranslated
 from dragoman_gateway.texts.translations import Translations
 
 _Answer = TypeVar("_Answer")
+_Group = TypeVar("_Group")
 _Text = TypeVar("_Text")
 
 
@@ -138,14 +139,36 @@ async def translate_by_source(
     Returns:
         Answers in the order of the texts.
     """
-    answers: dict[int, _Answer] = {}
+
+    async def answers_of(these: Sequence[_Text], language: str) -> list[_Answer]:
+        return list(map(keep, these)) if language == target else await translate(these, language)
+
     kinds = [source.language if source.is_known else target for source in sources]
-    for language in dict.fromkeys(kinds):
-        indices = [index for index, kind in enumerate(kinds) if kind == language]
-        these = [texts[index] for index in indices]
-        if language == target:
-            translated = [keep(text) for text in these]
-        else:
-            translated = await translate(these, language)
+    return await translate_in_groups(texts, kinds, answers_of)
+
+
+async def translate_in_groups(
+    texts: Sequence[_Text],
+    groups: Sequence[_Group],
+    translate: Callable[[Sequence[_Text], _Group], Awaitable[list[_Answer]]],
+) -> list[_Answer]:
+    """Translate the texts of each group together.
+
+    Args:
+        texts: any number of texts.
+        groups: the group of each.
+        translate: translates texts of one group, which is the second argument.
+
+    Returns:
+        Answers in the order of the texts.
+
+    Raises:
+        InvalidInput: a text is refused.
+    """
+    answers: dict[int, _Answer] = {}
+    for group in dict.fromkeys(groups):
+        indices = [index for index, of_text in enumerate(groups) if of_text == group]
+        with renumbering(indices):
+            translated = await translate([texts[index] for index in indices], group)
         answers.update(zip(indices, translated, strict=True))
     return [answers[index] for index in range(len(texts))]

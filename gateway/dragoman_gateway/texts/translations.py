@@ -23,7 +23,13 @@ from dragoman_gateway.access.access import Access
 from dragoman_gateway.access.limits import check_number
 from dragoman_gateway.access.record import is_traced
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import DeadlineExceeded, GatewayError, InvalidInput, client_errors
+from dragoman_gateway.core.errors import (
+    DeadlineExceeded,
+    GatewayError,
+    InvalidInput,
+    client_errors,
+    renumbering,
+)
 from dragoman_gateway.core.retries import with_retries
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.glossaries.glossaries import Glossaries
@@ -240,12 +246,8 @@ class Translations:
         answers: Iterator[Translation] = iter(())
         if missing:
             unknown = [texts[index] for index in missing]
-            try:
+            with renumbering(missing):
                 answers = iter(await self._translate(caller, unknown, others, store))
-            except InvalidInput as error:
-                if error.text_index is None:
-                    raise
-                raise InvalidInput(*Refusal.of(error).moved(missing[error.text_index])) from error
         return [next(answers) if translation is None else translation for translation in stored]
 
     async def _translate(

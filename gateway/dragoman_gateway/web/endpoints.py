@@ -37,7 +37,6 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.jobs.job_upload import JobUpload
 from dragoman_gateway.web.body_encodings import check_not_encoded
 from dragoman_gateway.web.body_limits import BoundedBody
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import (
     FORM,
     FORM_BYTES,
@@ -236,7 +235,7 @@ class Dispatcher:
                 TooLarge(f"the form has more than {FORM_BYTES:,} bytes: send {JSON}, or less text"),
             )
         try:
-            await identify(self._access, request, protocol.key_of(request), protocol.name)
+            await request.identify(self._access, protocol.key_of(request), protocol.name)
         except KeyMissing as error:
             if not protocol.takes_keys_in_bodies:
                 body.bound(_KEYLESS_BYTES, error)

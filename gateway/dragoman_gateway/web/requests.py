@@ -16,6 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope
 
+from dragoman_gateway.access.access import Access
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
 from dragoman_gateway.core.settings import GatewaySettings
@@ -116,6 +117,30 @@ class GatewayRequest(Request):
         if b"content-encoding" not in self._by_name:
             return ""
         return ",".join(self.headers.getlist("content-encoding")).strip().lower()
+
+    async def identify(self, access: Access, secret: str | None, protocol: str) -> Caller:
+        """Identify the sender, and whether the cache may be used.
+
+        If the key was checked before the body, it is not checked again after it.
+
+        Args:
+            access: access control with the keys.
+            secret: the key in the request; None or empty: no key.
+            protocol: name of the protocol.
+
+        Raises:
+            KeyMissing: a key is required.
+            KeyRefused: the key is not valid for this.
+            TooManyRequests: the bodies of the caller's requests are too large together.
+            Unavailable: all bodies together are too large.
+        """
+        if self.caller is None or self.identified_by != (secret, protocol):
+            caller = await access.caller(secret, protocol, self.address)
+            if self.bounded_body is not None:
+                self.bounded_body.charge(caller)
+            self.caller, self.identified_by = caller, (secret, protocol)
+        cache_control = self.header(b"cache-control")
+        return self.caller.obeying(cache_control) if cache_control else self.caller
 
     async def receive_content(self) -> None:
         """Receive the body, decompress it, and convert it to UTF-8 if it is not a form.

@@ -5,19 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TEXT_INPUTS, TRANSLATE
 
-TEXT, TARGET = "text_input", "target_input"
 _MOST_REQUESTS = 128
 """Triton's `max_batch_size`; 0 would mean that tensors have no batch dimension."""
-_TEXTS = {
-    TRANSLATE: (TEXT,),
-    STREAM: (TEXT,),
-    SCORE: (TEXT, TARGET),
-    INFO: (),
-}
-"""Required inputs of each model."""
-MODELS: Final = tuple(_TEXTS)
+MODELS: Final = tuple(TEXT_INPUTS)
 """Names of the engine's Triton models; a repository has all except the last."""
 
 BACKEND: Final = "dragoman"
@@ -56,7 +48,7 @@ def model_config(model: str) -> str:
     Source:
     https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonbackend.h
     """
-    inputs = [_tensor(name, "BYTES", is_list=True) for name in _TEXTS[model]]
+    inputs = [_tensor(name, "BYTES", is_list=True) for name in TEXT_INPUTS[model]]
     if model == INFO:
         outputs = [_tensor(INFO, "BYTES")]
     else:

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman_options.frames import Request, RequestOptions, Tensor
-from dragoman_options.table import OPTIONS
+from dragoman_options.table import OPTIONS, TEXT
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.request.urgency import Urgency
-from dragoman_serving.service.model_config import TEXT
 
 _PRIORITY = "queue_priority"
 _TIMEOUT = "timeout"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dragoman_options.assessment import TokenScores, WordAlignment
+from dragoman_options.client_frames import TEXTS
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.output import Datatype
 from dragoman_options.refusal import Refusal
@@ -63,7 +64,6 @@ INFORMATION: dict[str, Any] = {
 """A fake's answer of the model `info`."""
 
 _LACKING = (("return_attention", True), ("return_alignments", "soft"))
-_TEXTS = ("text_input", "target_input")
 
 
 _EMPTY = Translation("", 0, "stop", score=0.0, confidence=0.0)
@@ -183,7 +183,7 @@ def _part(text: str, end: int) -> Outputs:
 
 def _options(request: Request) -> dict[str, Any]:
     """Returns the options of a request."""
-    given = {name: values for name, values in request.inputs.items() if name not in _TEXTS}
+    given = {name: values for name, values in request.inputs.items() if name not in TEXTS}
     single = (name for name in given if not (name in OPTIONS and OPTIONS[name].is_list))
     try:
         return check(given | {name: given[name][0] for name in single}, request.model)

@@ -32,7 +32,6 @@ from dragoman_gateway.core.errors import (
 from dragoman_gateway.protocols.agents.agent_tools import SCHEME, Tools, arguments
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.middleware.origins import Origins
 from dragoman_gateway.web.requests import JSON, GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
@@ -119,7 +118,7 @@ class AgentProtocol:
                 "a web page of another origin may not call this: the operator allows its origin "
                 "with --allowed-origins"
             )
-        caller = await identify(self._gateway.access, request, request.bearer, self.name)
+        caller = await request.identify(self._gateway.access, request.bearer, self.name)
         if request.media_type != JSON:
             raise WrongMediaType(f"send a JSON object, with the header Content-Type: {JSON}")
         message = _message(request)

@@ -21,7 +21,7 @@ from dragoman_gateway.jobs.job import Job
 from dragoman_gateway.reader.marked import TextForm
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.texts.languages import name_of
-from dragoman_gateway.texts.marked_texts import check_marked_options, translate_texts_with_markup
+from dragoman_gateway.texts.marked_texts import check_marked_options
 
 SCHEME = "dragoman://documents/"
 _WAIT_S = 20.0
@@ -161,10 +161,7 @@ class Tools:
         else:
             check_marked_options(options, f"format {given.format}")
             source = options["source_language"]
-            translations = await translate_texts_with_markup(
-                gateway.readers,
-                gateway.access,
-                gateway.translations,
+            translations = await gateway.marked.translate(
                 caller,
                 texts,
                 TextForm(given.format, None if source == AUTO else source),

@@ -33,7 +33,6 @@ from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.events import EventResponse
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import JSON, GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 
@@ -80,7 +79,7 @@ class ChatProtocol:
         return json_response(_written(error), status, headers)
 
     async def _caller(self, request: GatewayRequest) -> Caller:
-        return await identify(self._gateway.access, request, request.bearer, self.name)
+        return await request.identify(self._gateway.access, request.bearer, self.name)
 
     async def _models(self, request: GatewayRequest) -> Response:
         await self._caller(request)

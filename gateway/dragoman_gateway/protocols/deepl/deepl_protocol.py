@@ -37,7 +37,6 @@ from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.late_answers import late_answer
 from dragoman_gateway.web.requests import GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
@@ -148,11 +147,11 @@ class DeepLProtocol:
             access = self._gateway.access
             caller = None
             if key is not None:  # before a body is parsed
-                caller = await identify(access, request, key, self.name)
+                caller = await request.identify(access, key, self.name)
             fields = Fields(await request.read_fields())
             if caller is None:
                 key = _bare(fields.text("auth_key"))
-                caller = await identify(access, request, key, self.name)
+                caller = await request.identify(access, key, self.name)
             call = Call(request, fields, caller)
             if is_free:
                 async with access.admitted(caller, 0):
@@ -173,7 +172,7 @@ class DeepLProtocol:
         """Returns an endpoint for files of memories; their URLs have a secret in place of a key."""
 
         async def handle(request: GatewayRequest) -> Response:
-            caller = await identify(self._gateway.access, request, self.key_of(request), self.name)
+            caller = await request.identify(self._gateway.access, self.key_of(request), self.name)
             return await answer(request, caller)
 
         return Endpoint(method, f"{FILES}{{secret}}", handle, reads_body)

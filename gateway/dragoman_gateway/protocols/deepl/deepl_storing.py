@@ -39,11 +39,11 @@ class Glossaries:
 
     def __init__(self, gateway: Gateway) -> None:
         """Store the core."""
-        self._store, self._served = gateway.glossaries, gateway.translations.languages
+        self._store, self._translations = gateway.glossaries, gateway.translations
 
     async def directions(self, _call: Call) -> Response:
         """Return the directions that support glossaries."""
-        pairs = sorted((await self._served()).direct)
+        pairs = sorted((await self._translations.languages()).direct)
         return json_response(
             {
                 "supported_languages": [
@@ -55,7 +55,7 @@ class Glossaries:
     async def create_single(self, call: Call) -> Response:
         """Create a glossary with one direction."""
         dictionary = await asyncio.to_thread(
-            glossaries.read_dictionary, call.fields, await self._served()
+            glossaries.read_dictionary, call.fields, await self._translations.languages()
         )
         name = needed(call.fields, "name")
         made = await self._store.create(call.caller, name, [dictionary])
@@ -100,7 +100,7 @@ class Glossaries:
         """Create a glossary."""
         name = needed(call.fields, "name")
         dictionaries = await asyncio.to_thread(
-            glossaries.read_dictionaries, call.fields, await self._served()
+            glossaries.read_dictionaries, call.fields, await self._translations.languages()
         )
         if not dictionaries:
             raise InvalidInput("Parameter 'dictionaries' not specified.")
@@ -123,7 +123,7 @@ class Glossaries:
         """Rename a glossary, or merge dictionaries into it."""
         glossary_id = call.path("glossary_id")
         dictionaries = await asyncio.to_thread(
-            glossaries.read_dictionaries, call.fields, await self._served()
+            glossaries.read_dictionaries, call.fields, await self._translations.languages()
         )
         name = call.fields.text("name")
         if name is None and not dictionaries:
@@ -139,7 +139,7 @@ class Glossaries:
 
     async def entries(self, call: Call) -> Response:
         """Return the entries of a dictionary."""
-        source, target = glossaries.direction(call.fields, await self._served())
+        source, target = glossaries.direction(call.fields, await self._translations.languages())
         glossary = await self._store.get(call.caller, call.path("glossary_id"), entries=True)
         dictionary = glossaries.find_dictionary(glossary, source, target)
         written = await asyncio.to_thread(glossaries.written_entries, dictionary)
@@ -148,7 +148,7 @@ class Glossaries:
     async def put_dictionary(self, call: Call) -> Response:
         """Add or replace a dictionary."""
         dictionary = await asyncio.to_thread(
-            glossaries.read_dictionary, call.fields, await self._served()
+            glossaries.read_dictionary, call.fields, await self._translations.languages()
         )
         glossary = await self._store.put(call.caller, call.path("glossary_id"), dictionary)
         kept = glossaries.find_dictionary(
@@ -158,7 +158,7 @@ class Glossaries:
 
     async def delete_dictionary(self, call: Call) -> Response:
         """Delete a dictionary."""
-        source, target = glossaries.direction(call.fields, await self._served())
+        source, target = glossaries.direction(call.fields, await self._translations.languages())
         await self._store.delete_dictionary(call.caller, call.path("glossary_id"), source, target)
         return Response(status_code=204)
 

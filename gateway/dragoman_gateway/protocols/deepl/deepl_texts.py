@@ -20,9 +20,6 @@ from dragoman_gateway.texts.marked_texts import (
     Ask,
     MarkedText,
     MarkedTexts,
-    asking,
-    recalling,
-    translate_marked,
 )
 from dragoman_gateway.texts.sources import (
     TextLanguage,
@@ -122,23 +119,21 @@ async def translate_texts(
         marked_texts: MarkedTexts, these: Sequence[MarkedText], src: str
     ) -> list[str]:
         options = await options_of(src)
-        recall = recalling(gateway.translations, caller, options)
         if how.split == "0":
-            whole = asking(gateway.translations, caller, options | {"split_sentences": False})
+            whole = options | {"split_sentences": False}
             with contextlib.suppress(InvalidInput):
                 return [
-                    translation.text
-                    for translation in await translate_marked(marked_texts, these, whole, recall)
+                    translation.text for translation in await marked_texts.translate(these, whole)
                 ]
-        ask = asking(gateway.translations, caller, options)
         if how.split == "nonewlines":
-            ask = _without_line_breaks(ask)
-        translations = await translate_marked(marked_texts, these, ask, recall)
-        return [translation.text for translation in translations]
+            translated = marked_texts.translate(these, options, adapt=_without_line_breaks)
+        else:
+            translated = marked_texts.translate(these, options)
+        return [translation.text for translation in await translated]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):
         if how.form is not None:
-            marked_texts = MarkedTexts(gateway.readers, caller, how.form)
+            marked_texts = MarkedTexts(gateway.readers, gateway.translations, caller, how.form)
             marked = await marked_texts.read(texts)
             words = [text.words for text in marked]
             sources = await sources_of(gateway.translations, words, source, target, "source_lang")

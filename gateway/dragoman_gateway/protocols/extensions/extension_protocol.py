@@ -12,9 +12,7 @@ from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.protocols.extensions.extension_shapes import SHAPES, Answer, Shape, Work
 from dragoman_gateway.reader.marked import TextForm
 from dragoman_gateway.shared.gateway import Gateway
-from dragoman_gateway.texts.marked_texts import translate_texts_with_markup
 from dragoman_gateway.web.endpoints import Endpoint
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 
@@ -50,7 +48,7 @@ class ExtensionProtocol:
     def _endpoint(self, method: str, shape: Shape) -> Endpoint:
         async def handle(request: GatewayRequest) -> Response:
             key = self.key_of(request)
-            caller = await identify(self._gateway.access, request, key, self.name)
+            caller = await request.identify(self._gateway.access, key, self.name)
             work = await shape.read(request)
             return json_response(shape.write(work, await self._translated(caller, work)))
 
@@ -67,10 +65,7 @@ class ExtensionProtocol:
         if not work.is_html:
             answers = await translations.translate(caller, work.texts, options)
         else:
-            answers = await translate_texts_with_markup(
-                gateway.readers,
-                gateway.access,
-                translations,
+            answers = await gateway.marked.translate(
                 caller,
                 work.texts,
                 TextForm("html", None if source == AUTO else source),

@@ -26,6 +26,9 @@ from dragoman_options.table import (
     OUTPUTS,
     SCORE,
     STREAM,
+    TARGET,
+    TEXT,
+    TEXT_INPUTS,
     Assessed,
     check,
     requested_outputs,
@@ -42,9 +45,6 @@ from dragoman_gateway.core.errors import (
 from dragoman_gateway.protocols.kserve.models import (
     ANSWERS,
     INPUTS,
-    TARGET,
-    TEXT,
-    TEXTS,
     TensorType,
 )
 from dragoman_gateway.shared.gateway import Gateway
@@ -184,7 +184,7 @@ class Inferences:
 
     async def _read(self, request: Inference) -> tuple[dict[str, Input], dict[str, Any]]:
         """Returns the inputs of a request by name, and its checked options."""
-        texts = TEXTS[request.model]
+        texts = TEXT_INPUTS[request.model]
         inputs = {given.name: given for given in request.inputs}
         if len(inputs) < len(request.inputs):
             raise InvalidInput("an input is given twice")

@@ -38,7 +38,6 @@ from dragoman_gateway.protocols.kserve.models import (
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.web.endpoints import Endpoint, Handler
 from dragoman_gateway.web.events import EventResponse
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import JSON, GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 
@@ -164,7 +163,7 @@ class KServeProtocol:
                 yield _generated(inference, outputs)
 
     async def _caller(self, request: GatewayRequest) -> Caller:
-        return await identify(self._gateway.access, request, request.bearer, NAME)
+        return await request.identify(self._gateway.access, request.bearer, NAME)
 
 
 def _error(error: GatewayError) -> dict[str, str]:

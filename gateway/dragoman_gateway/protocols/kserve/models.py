@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, TEXT_INPUTS, TRANSLATE
 
 from dragoman_gateway.core.errors import NotFound
 
-TEXT, TARGET = "text_input", "target_input"
-TEXTS = {TRANSLATE: (TEXT,), STREAM: (TEXT,), SCORE: (TEXT, TARGET), INFO: ()}
-"""Required inputs by model."""
 VERSION = "1"
 """The version of every model."""
 PLATFORM = "dragoman"
@@ -41,7 +38,7 @@ INPUTS = {
         [(name, "BYTES", True) for name in texts]
         + [(option.name, option.datatype, option.is_list) for option in OPTIONS.values() if texts],
     )
-    for model, texts in TEXTS.items()
+    for model, texts in TEXT_INPUTS.items()
 }
 """Inputs by model and name."""
 ANSWERS = {
@@ -54,7 +51,7 @@ ANSWERS = {
         ]
         or [(INFO, "BYTES", False)],
     )
-    for model in TEXTS
+    for model in TEXT_INPUTS
 }
 """Outputs by model and name."""
 
@@ -65,9 +62,11 @@ def check_model(name: str, version: str) -> None:
     Raises:
         NotFound: there is no such model.
     """
-    if name not in TEXTS or version not in ("", VERSION):
+    if name not in TEXT_INPUTS or version not in ("", VERSION):
         what = f"{name[:100]!r}" + (f", version {version[:20]!r}" if version else "")
-        raise NotFound(f"there is no model {what}: give {', '.join(TEXTS)}, in version {VERSION}")
+        raise NotFound(
+            f"there is no model {what}: give {', '.join(TEXT_INPUTS)}, in version {VERSION}"
+        )
 
 
 def description(model: str) -> dict[str, Any]:

@@ -40,8 +40,6 @@ from dragoman_gateway.texts.languages import name_of
 from dragoman_gateway.texts.marked_texts import (
     MarkedText,
     MarkedTexts,
-    asking,
-    translate_marked,
 )
 from dragoman_gateway.texts.sources import (
     TextLanguage,
@@ -53,7 +51,6 @@ from dragoman_gateway.texts.translations import MOST_DETECTED
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import (
     JSON,
     MULTIPART,
@@ -200,12 +197,11 @@ class LibreTranslateProtocol:
     ) -> tuple[list[TextLanguage], list[Candidates]]:
         """`_translated` for HTML, without alternatives."""
         form = TextForm("html", direction.source)
-        marked_texts = MarkedTexts(self._gateway.readers, caller, form)
+        marked_texts = MarkedTexts(self._gateway.readers, self._translations, caller, form)
 
         async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
             options = await self._options(caller, direction, src)
-            ask = asking(self._translations, caller, options)
-            translations = await translate_marked(marked_texts, these, ask)
+            translations = await marked_texts.translate(these, options)
             return [Candidates(translation.text) for translation in translations]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
@@ -369,7 +365,7 @@ class LibreTranslateProtocol:
 
     async def _caller(self, request: GatewayRequest, fields: Fields) -> Caller:
         key = fields.text("api_key") or request.bearer
-        return await identify(self._gateway.access, request, key, self.name)
+        return await request.identify(self._gateway.access, key, self.name)
 
     async def _direction(self, fields: Fields) -> _Direction:
         source = await self._language(_needed(fields, "source"))

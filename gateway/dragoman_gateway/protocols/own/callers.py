@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.shared.gateway import Gateway
-from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 
 PROTOCOL = "own"
@@ -18,7 +17,7 @@ async def caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:
         KeyMissing: a key is required.
         KeyRefused: the key is not valid for this.
     """
-    return await identify(gateway.access, request, request.bearer, PROTOCOL)
+    return await request.identify(gateway.access, request.bearer, PROTOCOL)
 
 
 async def counted_caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:

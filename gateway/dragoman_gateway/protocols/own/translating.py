@@ -43,7 +43,6 @@ from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.texts.marked_texts import (
     check_marked_options,
-    translate_texts_with_markup,
 )
 from dragoman_gateway.web.events import EventResponse
 from dragoman_gateway.web.requests import GatewayRequest
@@ -168,10 +167,7 @@ class Translating:
             raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(TEXT_FORMATS)}")
         check_marked_options(options, f"format {form}")
         gateway = self._gateway
-        return await translate_texts_with_markup(
-            gateway.readers,
-            gateway.access,
-            gateway.translations,
+        return await gateway.marked.translate(
             caller,
             texts,
             TextForm(known, options.get("source_language")),

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from dragoman_gateway.access.record import RequestRecord
+
 _WAITING = 10_000
 """Maximum number of waiting lines."""
 _LAST_S = 2.0
@@ -36,42 +38,37 @@ class AccessLog:
 
     def write(
         self,
-        request_id: str | None,
-        trace_id: str | None,
+        record: RequestRecord,
+        took_s: float,
+        *,
         protocol: str,
         method: str,
         endpoint: str | None,
-        status: int,
-        took_s: float,
-        characters: int,
-        key_id: str | None,
+        request_id: str | None = None,
     ) -> None:
         """Log a request.
 
         Args:
-            request_id: id of the request, as in its answer.
-            trace_id: id of its trace; None: not traced.
+            record: its record.
+            took_s: its duration.
             protocol: name of the protocol.
             method: HTTP method, or gRPC.
             endpoint: path with the names of its parameters, never their values.
-            status: HTTP status.
-            took_s: duration of the request.
-            characters: number of admitted characters of source text.
-            key_id: id of its key; None: anonymous.
+            request_id: id of the request, as in its answer.
         """
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = msgspec.json.encode(
             {
                 "time": now,
                 "request_id": request_id,
-                "trace_id": trace_id,
+                "trace_id": record.trace_id,
                 "protocol": protocol,
                 "method": method,
                 "endpoint": endpoint,
-                "status": status,
+                "status": record.status,
                 "milliseconds": round(1000 * took_s, 2),
-                "characters": characters,
-                "key": key_id,
+                "characters": record.characters,
+                "key": record.key_id,
             }
         )
         try:

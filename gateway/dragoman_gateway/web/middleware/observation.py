@@ -76,13 +76,10 @@ class _Observation:
         )
         if self._log is not None and protocol != _OPERATIONS:
             self._log.write(
-                request_id=scope.get("request_id"),
-                trace_id=record.trace_id,
+                record,
+                took_s,
                 protocol=protocol,
                 method=scope["method"],
                 endpoint=endpoint,
-                status=record.status,
-                took_s=took_s,
-                characters=record.characters,
-                key_id=record.key_id,
+                request_id=scope.get("request_id"),
             )

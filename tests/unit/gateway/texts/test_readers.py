@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from dragoman_gateway.core.caller import ANONYMOUS
@@ -24,6 +24,7 @@ from dragoman_gateway.reader.marked import Answer, ReadText, TextForm
 from dragoman_gateway.texts import readers as module
 from dragoman_gateway.texts.marked_texts import MarkedTexts
 from dragoman_gateway.texts.readers import Readers, _Process
+from dragoman_gateway.texts.translations import Translations
 
 from tests.waiting import wait_for
 
@@ -247,7 +248,7 @@ async def test_texts_that_are_long_together_are_read_in_another_process(
     texts: list[str], is_long: bool
 ) -> None:
     async with opened() as readers:
-        marked = await MarkedTexts(readers, ANONYMOUS, HTML).read(texts)
+        marked = await MarkedTexts(readers, cast(Translations, None), ANONYMOUS, HTML).read(texts)
         assert [text.written for text in marked] == texts
         assert [text.excerpt is None for text in marked] == [is_long] * len(texts)
         assert bool(children()) == is_long
