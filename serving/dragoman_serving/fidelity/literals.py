@@ -73,6 +73,7 @@ _OF_DIGITS = (
     r"(?<![\w.,/])\d{1,3} [1-9]/(?:[2-9]|1[0-6])(?![\w/]|[.,]\d)",  # 4 1/2
     r"(?<![\w.,])\d+(?:[.,]\d+)? ?[×·x*] ?10(?:\^[+-]?\d+|[⁺⁻]?[⁰¹²³⁴-⁹]+)(?!\w)",  # noqa: RUF001
     r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
+    r"(?<![\w.,-])\d{1,4}(?:\((?:[a-z]|[ivx]{1,5}|\d{1,2})\)){1,4}(?!\w)",  # 4(b)(ii)
     r"(?<![\w.,])\d+(?:[.,]\d+)?[eE][+-]?\d+(?!\w)|(?<![\w.,])\d'\d{1,2}\"",  # 1e-9, 5'11"
     r"(?<![\w.,\"])\d+(?:[.,]\d+)?\"(?: ?[x×] ?\d+(?:[.,]\d+)?\")+",  # 10" x 8"  # noqa: RUF001
     rf"(?<![\w.])(?:(?<=ersion )|(?!{_THOUSANDS}))"  # versions, dates
@@ -244,6 +245,8 @@ class Literal(NamedTuple):
     """Its text in the translation; None: the same."""
     is_count: bool = False
     """Whether it is a placeholder for a number."""
+    read: str | None = None
+    """Words that the model reads in its place and translates; see `spellings`."""
 
     @property
     def span(self) -> Span:

@@ -20,6 +20,10 @@ _HINTS = {
 }
 """A text without any of these, in small letters, has no negative word: a quick check."""
 
+_MOST_NEGATIONS = 2
+"""Further negations of a sentence are not counted."""
+_BEGINS_CLAUSE = re.compile("ne?\\b|sans", re.IGNORECASE)
+
 
 class _Words(NamedTuple):
     """Expressions for words of a language; `negations.txt` says what the kinds are."""
@@ -51,7 +55,7 @@ def _expression(rows: Sequence[str]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=128)
 def says_opposite(text: str, translation: str, source: str, target: str) -> bool:
-    """Whether a translation lacks the negation of a sentence, or has one that it lacks.
+    """Whether a translation lacks a negation of a sentence, or has one where it has none.
 
     Sentences of the last requests are remembered, since warnings need the same.
 
@@ -68,7 +72,12 @@ def says_opposite(text: str, translation: str, source: str, target: str) -> bool
         return False
     own, others = _words_of(source), _words_of(target)
     if negates(text, source):
-        return not (others.negation.search(translation) or others.other.search(translation))
+        negations = own.negation.findall(own.idiom.sub(" ", text))
+        if source == "fr":  # in which one negation may have several words: `ne … jamais rien`
+            negations = negations[:1] + list(filter(_BEGINS_CLAUSE.match, negations[1:]))
+        remaining, number = others.negation.subn(" ", translation)
+        most = min(max(1, len(negations)), _MOST_NEGATIONS)
+        return number < most and number + len(others.other.findall(remaining)) < most
     return negates(translation, target) and not any(
         words.search(text) for words in (own.negation, own.other, own.doubtful)
     )

@@ -85,7 +85,9 @@ _UNIT = re.compile(
     r"[ \u00a0\u202f-]?(?:[%‰°]"
     rf"|(?:{SYMBOLS}|[µn]?m|m[²³]|µ?g|h?l|L|Wh|Hz|[kMGT]o|kcal|kJ|s)\b"
     rf"|(?i:{'|'.join(_WORDS_OF_SCALES.values())}|dollars?|euros?|pounds?|pfund|livres?|percent"
-    r"|per\scent|prozent|pour\scent"
+    r"|per\scent|prozent|pour\scent|hours?|stunden?|heures?|days?|tagen?|jours?|years?|jahren?|ans?"
+    r"|weeks?|wochen?|semaines?|months?|monaten?|mois|minuten?|minutes?|times|fois|mal|miles?"
+    r"|meilen?|milles?|inch(?:es)?|zoll|pouces?|degrees|grad|degrés|points|punkten?|ton(?:s|nes?|nen)"
     r"|(?:kilo|[cz]enti|milli)?(?:m[eè]t(?:ers?|res?|ern)|gram(?:s|m|mes?|mm)?|lit(?:ers?|res?|ern)))\b)"
 )
 """A unit, the name of a currency, per cent or a power of ten after a number."""

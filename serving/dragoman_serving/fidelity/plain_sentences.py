@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from dragoman_serving.fidelity.casing import may_be_title
 from dragoman_serving.fidelity.literals import LETTERS, LONE_LETTER
 from dragoman_serving.fidelity.names import names_of
+from dragoman_serving.fidelity.spellings import spellings
 
 _OF_LANGUAGE = {
     code: re.compile(
@@ -31,4 +33,4 @@ def is_plain(text: str, language: str) -> bool:
     pattern = _OF_LANGUAGE.get(language, _OF_LANGUAGE[""])
     if pattern.fullmatch(text) is None or text.isupper() or may_be_title(text, language):
         return False
-    return next(names_of(text, language), None) is None
+    return next(itertools.chain(names_of(text, language), spellings(text, language)), None) is None

@@ -99,12 +99,14 @@ class Reading:
         spans: spans of the stand-ins in `text`.
         raw: the literals, in order.
         targets: what replaces them in the translation, usually the same.
+        spelled: spans of `text` that the sentence has in another spelling, which follows.
     """
 
     text: str
     spans: tuple[Span, ...] = ()
     raw: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    spelled: tuple[tuple[Span, str], ...] = ()
 
     @cached_property
     def stand_ins(self) -> tuple[str, ...]:
@@ -132,66 +134,85 @@ class Reading:
         """
         if attempt == 0:
             literals = [literal for literal in literals if not literal.is_usual]
-        raw = [line[literal.begin : literal.end] for literal in literals]
-        targets = tuple(literal.target or text for literal, text in zip(literals, raw, strict=True))
-        all_text = " ".join((line, beside, *targets))
+        every = [line[literal.begin : literal.end] for literal in literals]
+        all_text = " ".join((line, beside, *(literal.target or "" for literal in literals)))
         if not literals or not (forms := stand_ins.forms(all_text)):
             return cls(line)
         form = forms[attempt % len(forms)]
         sign = stand_ins.sign(line)
         if any(
-            literal.is_sign and text in beside for literal, text in zip(literals, raw, strict=True)
+            literal.is_sign and text in beside
+            for literal, text in zip(literals, every, strict=True)
         ):
             sign = None  # the signs of a prefix may have another order
         parts: list[str] = []
         spans: list[Span] = []
+        raw: list[str] = []
+        targets: list[str] = []
+        spelled: list[tuple[Span, str]] = []
         has_counts = attempt == 0 and any(literal.is_count for literal in literals)
         counts = stand_ins.counts(all_text) if has_counts else []
         of_text: dict[str, str] = {}
         length = 0
         between = outside(line, [literal.span for literal in literals])
-        for literal, text, (begin, end) in zip(literals, raw, between, strict=False):
-            if literal.is_sign and sign and attempt == 0:
-                stand_in = sign
-            elif text in of_text:
-                stand_in = of_text[text]
-            elif literal.is_count and counts:
-                stand_in = of_text[text] = counts.pop(0)
-            else:
-                stand_in = of_text[text] = form(len(of_text) + 1)
-            parts += (line[begin:end], stand_in)
+        for literal, text, (begin, end) in zip(literals, every, between, strict=False):
             length += end - begin
-            spans.append((length, length + len(stand_in)))
-            length += len(stand_in)
-        return cls("".join((*parts, line[literals[-1].end :])), tuple(spans), tuple(raw), targets)
+            if (read := literal.read) is not None:
+                spelled.append(((length, length + len(read)), text))
+            elif literal.is_sign and sign and attempt == 0:
+                read = sign
+            elif text in of_text:
+                read = of_text[text]
+            elif literal.is_count and counts:
+                read = of_text[text] = counts.pop(0)
+            else:
+                read = of_text[text] = form(len(of_text) + 1)
+            if literal.read is None:
+                spans.append((length, length + len(read)))
+                raw.append(text)
+                targets.append(literal.target or text)
+            parts += (line[begin:end], read)
+            length += len(read)
+        return cls(
+            "".join((*parts, line[literals[-1].end :])),
+            tuple(spans),
+            tuple(raw),
+            tuple(targets),
+            tuple(spelled),
+        )
+
+    @cached_property
+    def _replaced(self) -> list[tuple[Span, str]]:
+        """What stands for other text, with this text, in order."""
+        stand_ins = zip(self.spans, self.raw, strict=True)
+        return sorted([*stand_ins, *self.spelled]) if self.spelled else list(stand_ins)
 
     @property
     def line(self) -> str:
         """The sentence with its literals."""
-        if not self.spans:
+        if not self._replaced:
             return self.text
-        parts = [self.text[begin:end] for begin, end in outside(self.text, self.spans)]
-        return "".join(map("".join, zip(parts, (*self.raw, ""), strict=True)))
+        spans, raw = zip(*self._replaced, strict=True)
+        parts = [self.text[begin:end] for begin, end in outside(self.text, spans)]
+        return "".join(map("".join, zip(parts, (*raw, ""), strict=True)))
 
     def index(self, index: int) -> int:
-        """Maps an index of `text` to `line`; within a stand-in, to the literal's begin."""
-        before = bisect_left(self.spans, index, key=lambda span: span[0])
-        if before and index < self.spans[before - 1][1]:
+        """Maps an index of `text` to `line`; within what replaces a part, to the part's begin."""
+        before = bisect_left(self._replaced, index, key=lambda replaced: replaced[0][0])
+        if before and index < self._replaced[before - 1][0][1]:
             before -= 1
-            index = self.spans[before][0]
+            index = self._replaced[before][0][0]
         return index + self._shifts[before]
 
     @cached_property
     def _shifts(self) -> list[int]:
-        """What an index moves by after each number of stand-ins."""
-        grown = (
-            len(raw) - (end - begin) for (begin, end), raw in zip(self.spans, self.raw, strict=True)
-        )
+        """What an index moves by after each number of replaced parts."""
+        grown = (len(raw) - (end - begin) for (begin, end), raw in self._replaced)
         return list(itertools.accumulate(grown, initial=0))
 
     def with_text(self, text: str) -> Self:
         """Returns a copy for a text of the same length, in another case."""
-        return type(self)(text, self.spans, self.raw, self.targets)
+        return type(self)(text, self.spans, self.raw, self.targets, self.spelled)
 
     def put_into(self, text: str) -> str:
         """Returns the beginning of a translation with stand-ins for the literals that it has."""

@@ -26,6 +26,9 @@ SIGNS, TERMS = "signs", "terms"
 _DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*")
 _LETTER = re.compile(r"\(?[a-z]{1,5}\)")
 """A letter or a small Roman number in a reference: `point (b)`."""
+_WORD = re.compile(r"\w+")
+_ENDINGS_OF_NUMBERS = frozenset(("", "e", "er", "eme", "th", "st", "nd", "rd"))
+"""Of a Roman number in a translation, without accents."""
 _MOST_COMPARED = 128
 """Sentences whose numbers were compared last."""
 
@@ -69,7 +72,7 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
     required = Counter(
         (literal.target or line[literal.begin : literal.end], literal.is_sign)
         for literal in sentence.literals
-        if not _may_vary(literal, line)
+        if literal.read is None and not _may_vary(literal, line)
     )
     for (target, is_sign), count in required.items():
         if text.count(target) < count:
@@ -101,16 +104,22 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
             if not has_unit(written, text):
                 lost.append(literal)
             continue
+        is_roman = text.isupper() and text.isalpha()
         text = plain(text)
         if _LETTER.fullmatch(text):
             text = text.lstrip("(")
         elif text.replace(" ", "").isalpha():
             text = text.removesuffix("s")
         remaining[text] += 1
-        if (
-            len(re.findall(rf"(?<![^\W\d_]){re.escape(text)}(?!\d)", plain_written))
-            < remaining[text]
-        ):
+        every = re.findall(rf"(?<![^\W\d_]){re.escape(text)}(?!\d)", plain_written)
+        if is_roman:  # `VI` is not in `ville`, but in `VIe`
+            words = (word.partition(text) for word in _WORD.findall(plain_written))
+            every = [
+                ending
+                for before, number, ending in words
+                if number and not before and ending in _ENDINGS_OF_NUMBERS
+            ]
+        if len(every) < remaining[text]:
             lost.append(literal)
     return lost
 

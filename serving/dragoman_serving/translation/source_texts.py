@@ -22,6 +22,7 @@ from dragoman_serving.fidelity.numbers import has_digits
 from dragoman_serving.fidelity.phrases import Phrase, phrases_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
+from dragoman_serving.fidelity.spellings import with_spellings
 from dragoman_serving.fidelity.tagged_sentence import TaggedSentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.models.directions import Direction, Directions
@@ -440,6 +441,9 @@ class _Reader:
             for literal in self._texts.literals.of(text, self._language, known_forms, further)
             if not (literal.is_usual and any(literal.meets(*term[:2]) for term in terms))
         ]
+        if known_forms:
+            fixed = [*keep, *(term[:2] for term in terms)]
+            literals = with_spellings(text, self._language, literals, fixed)
         if can_keep:
             self._literals[key] = literals
         return literals

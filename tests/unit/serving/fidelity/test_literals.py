@@ -58,7 +58,7 @@ def known(text: str) -> list[str]:
         ("a 5G network, 12AM, 10 Main St, IL 62701, AB 123", ["5G", "IL 62701"]),
         (
             "226(4)(a), point b), c) et d), (iv), cat(s), (a) x)",
-            ["(a)", "b)", "c)", "d)", "(iv)", "(a)"],
+            ["226(4)(a)", "b)", "c)", "d)", "(iv)", "(a)"],
         ),
         ("[name] saw [him] and [the_cat], [a](b), [two words]", ["[name]", "[the_cat]"]),
         ('10" x 8", 2.5"x3", he said "10" x', ['10" x 8"', '2.5"x3"']),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from dragoman_serving.fidelity.negations import says_opposite
 
@@ -89,3 +91,41 @@ def test_a_negation_may_be_said_in_another_way(
     source: str, target: str, text: str, translation: str
 ) -> None:
     assert not says_opposite(text, translation, source, target)
+
+
+CLAUSES = {
+    "en": ["he did not come", "she never saw it", "without a coat", "neither rich nor poor"],
+    "de": ["er kam nicht", "sie sah es nie", "ohne Mantel", "weder reich noch arm"],
+    "fr": [
+        "il n'est pas venu",
+        "elle ne l'a jamais vu",
+        "sans manteau",
+        "il n'est ni riche ni pauvre",
+    ],
+}
+
+
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS)
+def test_two_negations_are_two_in_the_translation(source: str, target: str) -> None:
+    for first, last in itertools.permutations(range(4), 2):
+        text = f"{CLAUSES[source][first]}, {CLAUSES[source][last]}."
+        both = f"{CLAUSES[target][first]}, {CLAUSES[target][last]}."
+        assert not says_opposite(text, both, source, target), (text, both)
+        for index in (first, last):
+            one = f"{CLAUSES[target][index]}."
+            has_two_words = " ni " in one or " nor " in one
+            assert says_opposite(text, one, source, target) != has_two_words, (text, one)
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "target"),
+    [
+        ("Personne ne dit jamais rien.", "No one ever says anything.", "en"),
+        ("Je ne crois plus rien.", "Ich glaube nichts mehr.", "de"),
+        ("Il n'a ni frère ni sœur.", "He has no brother or sister.", "en"),
+    ],
+)
+def test_a_french_negation_of_several_words_is_one(
+    text: str, translation: str, target: str
+) -> None:
+    assert not says_opposite(text, translation, "fr", target)

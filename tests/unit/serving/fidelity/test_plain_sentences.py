@@ -128,7 +128,7 @@ def without_search(piece: Any) -> Any:
         ("The house is small.", "en"),
         ("I don't know, do you?", "en"),
         ("Das ist schön", "de"),
-        ("Élise a eu vingt-deux ans!", "fr"),
+        ("Élise a eu peut-être raison!", "fr"),
         ("Mother's here, and so are you", "en"),
     ],
 )

@@ -1,0 +1,192 @@
+"""Finds Roman numbers, and what models read better in another spelling: `15e siècle` for `XVe`.
+
+Another spelling is part of the sentence that the model reads, and translated like any other words.
+A Roman number by itself, as in `Chapter I`, would be read as the pronoun.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from dragoman.kernel.texts.cutting import Span
+from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.number_words import number_words
+
+_ENDINGS = {
+    "de": r"\.(?= Jahrhundert| Jh)",
+    "en": "st|nd|rd|th",
+    "fr": "er|e|ère|i?[eè]me|ᵉ|ᵉʳ",
+}
+_ROMAN_NUMBER = {
+    language: re.compile(
+        r"(?<![\w.'’-])(?=[IVX])(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))"  # noqa: RUF001
+        rf"(?P<ending>{ending})?(?![\w'’])"  # noqa: RUF001
+    )
+    for language, ending in _ENDINGS.items()
+}
+_VALUES = {"I": 1, "V": 5, "X": 10}
+_NUMBERED = (
+    "act article book chapter class diabetes grade level part phase scene section stage title type"
+    " volume abschnitt akt anhang annex artikel band buch kapitel klasse stufe szene teil typ acte"
+    " annexe appendix chapitre livre partie scène tome titre charles edward elizabeth francis"
+    " frederick george henry james louis napoleon nicholas philip richard william"
+)
+"""Words before a Roman number of one letter, and rulers."""
+_BEFORE = re.compile(r"(?<!\w)[^\W\d_]{2,20}(?= $)")
+_LONGEST_BEFORE = 22
+_RULER = re.compile(r"[^\W\d_a-z]\w{3}")
+_NO_INITIAL = re.compile(r"(?!\.? ?[A-Z])")
+_ENDS = re.compile(r"[,;:)]|\.?$| (?:and|of|or|to)\b")
+_GERMAN_POINT = re.compile(r"\.(?= [a-zß-ÿ])")
+_WAR = re.compile(
+    r"(?<!\w)(?P<determiner>(?:an?|the|this|our|[Pp](?:re|ost)-?)[ -])?"
+    r"(?P<war>(?:World War |WW-?)(?P<number>II?|One|Two|[12]))(?![\w.-]\w|\w)"
+)
+_AMOUNT = re.compile(
+    r"(?:[$€£¥] ?|(?<![\w.,])(?=[\d.,]+ ?(?:bn|tn)))"
+    r"(?P<amount>\d+(?:[.,]\d+)* ?(?P<scale>[kKmM]|[mMbBtT][nN]|[bB]))(?!\w)"
+)
+_SCALES = {"k": "thousand", "m": "million", "b": "billion", "t": "trillion"}
+_TIME = re.compile(
+    r"(?<![\w.,:/$€£-])(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))?[ \u00a0\u202f]?"
+    r"(?P<half>[aApP])(?:[mM]|\.[mM](?:\.(?=\W* [a-z0-9(]))?)(?!\w)"
+)
+_HALF_DAY = 12
+_HOURS = {
+    "de": "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "en": "one two three four five six seven eight nine ten eleven twelve",
+    "fr": "une deux trois quatre cinq six sept huit neuf dix onze midi",
+}
+_PARTS_OF_HOUR = {
+    "de": r"(?P<part>halb|(?:ein )?Viertel (?:nach|vor)) (?P<hour>{})(?: Uhr)?",
+    "en": r"(?P<part>(?i:half past|(?:a )?quarter (?:past|to))) (?P<hour>{})",
+    "fr": r"(?P<hour>{})(?: heures?)? (?P<part>moins le quart)",
+}
+_CLOCK_TIME = {
+    language: re.compile(rf"(?<!\w){form.format(_HOURS[language].replace(' ', '|'))}(?!\w)")
+    for language, form in _PARTS_OF_HOUR.items()
+}
+"""Times whose words mean other minutes in other languages: `halb drei` is 2:30."""
+_DAY_NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+_DAYS = {day[:3]: day for day in _DAY_NAMES.split()}
+_RANGE_OF_DAYS = re.compile(
+    rf"(?<!\w)({'|'.join(_DAYS)})\.? ?[-–] ?({'|'.join(_DAYS)})(?:\.(?= \S))?(?!\w)"  # noqa: RUF001
+)
+_AND_A_HALF = {
+    "de": re.compile(r"(?<!\w)(?i:anderthalb|eineinhalb)(?:e[nr]?)?(?!\w)"),
+    "en": re.compile(r"(?<!\w)(?i:one and a half)(?!\w)"),
+}
+
+
+def with_spellings(
+    text: str, language: str, literals: Sequence[Literal], fixed: Sequence[Span]
+) -> list[Literal]:
+    """Returns literals in order, with those of `spellings` that are not within another.
+
+    Args:
+        text: a text.
+        language: its language.
+        literals: its other literals.
+        fixed: spans that stay as they are.
+    """
+    parts = [
+        part
+        for part in spellings(text, language)
+        if not any(part.meets(*span) for span in fixed)
+        and not any(
+            literal.meets(*part.span) and (literal.begin < part.begin or part.end < literal.end)
+            for literal in literals
+        )
+    ]
+    others = [
+        literal for literal in literals if not any(literal.meets(*part.span) for part in parts)
+    ]
+    return sorted([*others, *parts], key=attrgetter("span")) if parts else others
+
+
+def spellings(text: str, language: str) -> Iterator[Literal]:
+    """Yields Roman numbers and parts to read in another spelling, without overlaps.
+
+    Args:
+        text: a text.
+        language: its language; nothing for others than English, German and French.
+    """
+    if language not in _HOURS:
+        return
+    parts = itertools.chain(
+        _clock_times(text, language),
+        _english(text) if language == "en" else (),
+        (
+            Literal(*match.span(), read="1.5" if language == "en" else "1,5")
+            for match in (_AND_A_HALF[language].finditer(text) if language in _AND_A_HALF else ())
+        ),
+        (Literal(*span, read=digits) for span, digits in number_words(text, language)),
+        _roman_numbers(text, language),
+    )
+    before: list[Literal] = []
+    for part in parts:
+        if not any(part.meets(*other.span) for other in before):
+            before.append(part)
+            yield part
+
+
+def _clock_times(text: str, language: str) -> Iterator[Literal]:
+    for match in _CLOCK_TIME[language].finditer(text):
+        hour, part = _HOURS[language].split().index(match["hour"]), match["part"].lower()
+        is_before = part in ("halb", "moins le quart") or part.endswith(("vor", "to"))
+        minutes = 30 if part.startswith("hal") else 45 if is_before else 15
+        hour = (hour - is_before) % _HALF_DAY + 1
+        read = f"{hour} h {minutes}" if language == "fr" else f"{hour}:{minutes}"
+        yield Literal(*match.span(), read=read + " Uhr" * (language == "de"))
+
+
+def _english(text: str) -> Iterator[Literal]:
+    """Yields world wars, amounts, times and ranges of days."""
+    for match in _WAR.finditer(text):
+        which = "First" if match["number"] in ("I", "One", "1") else "Second"
+        article = "" if match["determiner"] else "the " if text[: match.start()].strip() else "The "
+        yield Literal(*match.span("war"), read=f"{article}{which} World War")
+    for match in _AMOUNT.finditer(text):
+        number, scale = match["amount"].removesuffix(match["scale"]).strip(), match["scale"]
+        yield Literal(*match.span("amount"), read=f"{number} {_SCALES[scale[0].lower()]}")
+    for match in _TIME.finditer(text):
+        hour = int(match["hour"]) % _HALF_DAY + _HALF_DAY * (match["half"] in "pP")
+        yield Literal(*match.span(), read=f"{hour}:{match['minute'] or '00'}")
+    for match in _RANGE_OF_DAYS.finditer(text):
+        yield Literal(*match.span(), read=" to ".join(_DAYS[day] for day in match.groups()))
+
+
+def _roman_numbers(text: str, language: str) -> Iterator[Literal]:
+    for match in _ROMAN_NUMBER[language].finditer(text):
+        (begin, end), roman = match.span(), match["roman"]
+        word = _BEFORE.search(text, max(0, begin - _LONGEST_BEFORE), begin)
+        before = word[0] if word else ""
+        if match["ending"] and not (roman == "I" and _RULER.match(before)):
+            yield Literal(begin, end, read=f"{_value(roman)}{match['ending']}")
+        elif len(match[0]) > 1 and not match["ending"]:
+            yield Literal(begin, end, is_usual=True)
+        elif _is_number(roman, before, text, end, language):
+            point = _GERMAN_POINT.match(text, end) if language == "de" else None
+            yield Literal(begin, point.end() if point else end, target=roman)
+
+
+def _is_number(letter: str, before: str, text: str, end: int, language: str) -> bool:
+    """Whether a letter behind a word is a Roman number."""
+    if _NO_INITIAL.match(text, end) is None:
+        return False
+    may_be_pronoun = letter == "I" and language == "en"
+    is_end = not may_be_pronoun or _ENDS.match(text, end) is not None
+    if before.lower() in _NUMBERED.split():
+        return is_end or before.istitle()
+    is_first = not text[: end - len(f"{before} {letter}")].strip()
+    return is_end and before.istitle() and not (may_be_pronoun and is_first)
+
+
+def _value(roman: str) -> int:
+    values = [*map(_VALUES.__getitem__, roman), 0]
+    return sum(
+        -value if value < following else value for value, following in itertools.pairwise(values)
+    )

@@ -1,0 +1,119 @@
+"""Roman numbers, and parts that the model reads in another spelling."""
+
+# ruff: noqa: RUF001  the apostrophes and letters of several languages
+
+from __future__ import annotations
+
+import pytest
+from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.plain_sentences import is_plain
+from dragoman_serving.fidelity.reading import Reading, StandIns
+from dragoman_serving.fidelity.spellings import spellings, with_spellings
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.kernel.text import Tokenizer
+from tests.conftest import REPOSITORY
+
+BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
+TENS, UNITS = ("", "X", "XX", "XXX"), ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+ROMAN = {10 * tens + units: TENS[tens] + UNITS[units] for tens in range(4) for units in range(10)}
+
+
+def read(text: str, language: str) -> str:
+    """A text with the other spellings, and with what is kept in braces."""
+    for part in sorted(spellings(text, language), reverse=True):
+        kept = text[part.begin : part.end]
+        shown = f"{{{part.target or kept}{'?' * part.is_usual}}}"
+        text = text[: part.begin] + (shown if part.read is None else part.read) + text[part.end :]
+    return text
+
+
+@given(st.integers(1, 39), st.sampled_from(["e", "ème", "ᵉ"]))
+def test_french_ordinals_are_read_in_digits(value: int, ending: str) -> None:
+    text = f"Au {ROMAN[value]}{ending} siècle, tout change."
+    assert read(text, "fr") == f"Au {value}{ending} siècle, tout change."
+    assert not is_plain(text, "fr")
+
+
+@given(st.integers(2, 39), st.sampled_from(["Chapter", "Kapitel", "Louis", "annexe"]))
+def test_roman_numbers_are_kept(value: int, before: str) -> None:
+    number = f"{{{ROMAN[value]}{'?' * (len(ROMAN[value]) > 1)}}}"
+    for language in ("de", "en", "fr"):
+        assert read(f"{before} {ROMAN[value]} x", language) == f"{before} {number} x"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "shown"),
+    [
+        ("en", "Chapter I is long, see section I.", "Chapter {I} is long, see section {I}."),
+        ("en", "King Henry I left Rocky I.", "King Henry {I} left Rocky {I}."),
+        ("en", "In this section I show that I know Mary. I do.", None),
+        ("en", "When I, John V. Smith, came, Then I left", None),
+        ("en", "I came. I saw. MIX, CIVIL, IVY, Vi, IIx", None),
+        ("en", "the XIXth century", "the 19th century"),
+        ("de", "Karl V. war alt. Wilhelm I. auch.", "Karl {V} war alt. Wilhelm {I} auch."),
+        ("de", "im XX. Jahrhundert, Teil I", "im 20. Jahrhundert, Teil {I}"),
+        ("fr", "François Ier, le Ier siècle", "François {I}, le 1er siècle"),
+        ("en", "World War I ended.", "The First World War ended."),
+        ("en", "in WWII and World War One", "in the Second World War and the First World War"),
+        ("en", "a World War II story", "a Second World War story"),
+        ("en", "World War III, World War Z", "World War {III?}, World War Z"),
+        ("en", "£10.5m and $3bn", "£10.5 million and $3 billion"),
+        ("en", "$5M, 7bn people, €12k", "$5 million, 7 billion people, €12 thousand"),
+        ("en", "5m wide, 3 k, 5K run, $5mm", None),
+        ("en", "half past three, a quarter to one", "3:30, 12:45"),
+        ("de", "um halb eins, Viertel nach zwei Uhr", "um 12:30 Uhr, 2:15 Uhr"),
+        ("fr", "à trois heures moins le quart", "à 2 h 45"),
+        (
+            "en",
+            "open Mon-Fri, Sat and Mon. – Tue.",
+            "open Monday to Friday, Sat and Monday to Tuesday.",
+        ),
+        ("en", "one and a half hours", "1.5 hours"),
+        ("de", "anderthalb Stunden, eineinhalbe", "1,5 Stunden, 1,5"),
+        ("en", "at 3pm, 10:30 AM or 12 a.m. today", "at 15:00, 10:30 or 0:00 today"),
+        ("en", "Come at 7 p.m.", "Come at 19:00."),
+        ("en", "I am 3 and 13pm, $3 am", None),
+        ("de", "um 7 am Bahnhof", None),
+    ],
+)
+def test_parts_are_read_in_another_spelling(language: str, text: str, shown: str | None) -> None:
+    assert read(text, language) == (shown or text)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["XVe siècle", "World War I", "$3bn", "at 3pm", "XIV", "été", "{x}", "Part I"]
+        ),
+        max_size=8,
+    ),
+    st.sampled_from(["en", "fr"]),
+)
+def test_indices_of_other_spellings_are_those_of_the_sentence(
+    words: list[str], language: str
+) -> None:
+    line = ", ".join(words)
+    placeholders = [
+        Literal(begin, begin + 3) for begin in range(len(line)) if line.startswith("{x}", begin)
+    ]
+    literals = with_spellings(line, language, placeholders, [])
+    assert literals == sorted(literals, key=lambda literal: literal.span)
+    stand_ins = StandIns(Tokenizer(BUNDLE / "tokenizer.model"))
+    reading = Reading.of(line, literals, stand_ins)
+    assert reading.line == line
+    places = [reading.index(index) for index in range(len(reading.text) + 1)]
+    assert places == sorted(places)
+    for index, character in enumerate(reading.text):
+        begin = places[index]
+        is_replaced = any(literal.begin <= begin < literal.end for literal in literals)
+        assert is_replaced or line[begin] == character
+
+
+def test_kept_text_and_other_literals_keep_their_spelling() -> None:
+    text = "See World War I and $3bn."
+    assert len(with_spellings(text, "en", [], [])) == 2
+    assert [part.begin for part in with_spellings(text, "en", [], [(4, 9)])] == [20 + 1]
+    literal = Literal(0, 12)
+    assert literal in with_spellings(text, "en", [literal], [])
