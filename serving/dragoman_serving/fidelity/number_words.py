@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dragoman.kernel.texts.cutting import Span
 
 _LEAST, _TEN, _TWENTY, _HUNDRED, _THOUSAND = 13, 10, 20, 100, 1000
+_MOST_PARTS = 10
 _WORDS = {
     "de": "ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn"
     " sechzehn siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig"
@@ -38,13 +39,15 @@ _PARTS = {
 }
 _BETWEEN = {
     "de": "(?:und)?",
-    "en": r"(?!\w)(?:(?:(?<=hundred)|(?<=thousand),?) and |[ -])",
-    "fr": r"(?!\w)(?:(?: et |-et-)(?=un|onze)|[ -])",
+    "en": r"(?:(?:(?<=hundred)|(?<=thousand),?) and |[ -])",
+    "fr": r"(?:(?: et |-et-)(?=un|onze)|[ -])",
 }
+_END_OF_PART = {"de": "", "en": r"(?!\w)", "fr": r"(?!\w)"}
 _ORDINAL = {"de": "ste[mnrs]?", "en": rf"-(?:{'|'.join(_ORDINALS)})", "fr": "(?!)"}
 _NUMBER = {
     language: re.compile(
-        rf"(?<![\w-])(?i:(?>{parts})(?>{_BETWEEN[language]}(?:{parts}))*+"
+        rf"(?<![\w-])(?i:(?>{parts}){_END_OF_PART[language]}"
+        rf"(?>{_BETWEEN[language]}(?:{parts}){_END_OF_PART[language]})*+"
         rf"(?P<ordinal>{_ORDINAL[language]})?)(?!\w)"
     )
     for language, parts in _PARTS.items()
@@ -76,6 +79,8 @@ def number_words(text: str, language: str) -> Iterator[tuple[Span, str]]:
 
 def _number(values: Sequence[int], language: str) -> int:
     """The number that words of some values are together; 0 if they are none, as `one two`."""
+    if len(values) > _MOST_PARTS:
+        return 0
     first, second, *_ = (*values, 0)
     if language == "en" and _LEAST <= first <= _TWENTY and _TEN <= second < _HUNDRED:
         year = _number(values[1:], language)  # nineteen eighty-four

@@ -77,6 +77,7 @@ def test_numbers_in_words_are_read_in_digits(number: int, language: str) -> None
         ("de", "neunzehnhundertachtzig, hundert, Achtung, zwanzigjährig, Vierzig", ["1980", "40"]),
         ("de", "am einundzwanzigsten Mai", ["21."]),
         ("fr", "cent, mille fois, dix-sept pour cent, vingt-et-une, unanime", ["17", "21"]),
+        ("en", "twenty " * 5000, []),
         ("it", "ventisette, twenty-seven", []),
     ],
 )
