@@ -157,21 +157,3 @@ async def test_a_small_request_is_cancelled_in_the_decoder(
 
     await cancel(ask())
     await cancel(read())
-
-
-async def test_a_real_document(gateway: Gateway) -> None:
-    page = max(PAGES, key=lambda path: path.stat().st_size)
-    text = page.read_text(encoding="utf-8")[:15_000]
-
-    upload = gateway.jobs.upload()
-    upload.write(text.replace("\n", "\r\n").encode("utf-8-sig"))
-    upload.seek(0)
-    options = {"source_language": "auto", "target_language": "de", "beam_width": 1}
-    job = await gateway.jobs.submit(ANONYMOUS, "page.txt", upload, options)
-    while (done := await gateway.jobs.get(ANONYMOUS, job.id, wait_s=10)).state != "done":
-        assert done.state != "failed", done.error
-    translated = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
-    assert translated.startswith("\ufeff")
-    lines, source_lines = translated[1:].split("\r\n"), text.split("\n")
-    assert len(lines) == len(source_lines)
-    assert [not line.strip() for line in lines] == [not line.strip() for line in source_lines]

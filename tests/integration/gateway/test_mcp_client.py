@@ -126,20 +126,9 @@ async def test_a_document_is_translated_and_read_as_a_resource(
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_clients_errors(gateway: RunningGateway, mode: Mode) -> None:
     async with connected(gateway, mode) as client:
-        wrong: tuple[tuple[str, dict[str, Any], str], ...] = (
-            ("translate_text", {"text": "a", "target_language": "Klingon"}, "not supported"),
-            ("translate_text", {"text": 3, "target_language": "de"}, "text"),
-            ("translate_text", {"text": "a", "target_language": "de", "tone": "x"}, "tone"),
-            ("translate_document", {"file_name": "a.exe", "target_language": "de"}, "content"),
-            (
-                "translate_document",
-                {"file_name": "a.exe", "target_language": "de", "content": "a"},
-                ".exe",
-            ),
-        )
-        for tool, given, reason in wrong:
-            result = await client.call_tool(tool, given)
-            assert (result.is_error, reason in text_of(result)) == (True, True), text_of(result)
+        given = {"text": "a", "target_language": "Klingon"}
+        result = await client.call_tool("translate_text", given)
+        assert (result.is_error, "not supported" in text_of(result)) == (True, True)
         for call in (
             client.call_tool("translate_everything", {}),
             client.read_resource("dragoman://documents/none"),

@@ -170,21 +170,6 @@ async def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
         assert (await access.usage(caller)).characters_limit == 100
 
 
-async def test_all_protocols_share_one_quota() -> None:
-    async with opened(address=EVERYWHERE) as (access, store):
-        secret = await new_key(store, Limits(characters_per_month=10))
-        for protocol in ("own", "deepl", "libretranslate", "riva"):
-            caller = await access.caller(secret, protocol, "10.0.0.1")
-            if protocol == "riva":
-                with pytest.raises(QuotaUsedUp):
-                    await use(access, caller, 4)
-            else:
-                await use(access, caller, 3)
-        used = await access.usage(caller)
-        assert (used.characters, used.requests, used.characters_limit) == (9, 3, 10)
-        assert used.begin < used.end
-
-
 async def test_a_failed_request_does_not_count_for_the_month() -> None:
     # A cancelled request may have been translated, and so counts.
     async with opened(address=EVERYWHERE) as (access, store):

@@ -205,13 +205,6 @@ async def test_the_number_of_keys_in_memory_is_limited(
     assert len(keys._kept) == 5
 
 
-async def test_only_given_limits_change(store: Store) -> None:
-    key, _ = await added(store, limits=Limits(1, 2, 3, 4, 5))
-    changes = {"requests_per_minute": None, "concurrent_requests": 9}
-    changed = await store.write(lambda db: limit_key(db, key.id, changes))
-    assert changed.limits == Limits(None, 2, 3, 4, 9)
-
-
 async def test_unknown_keys_are_refused_by_their_ids(store: Store) -> None:
     for change in (get_key, revoke_key, partial(limit_key, changes={})):
         with pytest.raises(UsageError, match="there is no key 'nobody'"):

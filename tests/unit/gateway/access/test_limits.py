@@ -144,13 +144,6 @@ def test_a_bucket_is_full_again_after_a_minute_and_no_fuller() -> None:
     assert [take(limiter, caller).refused for _ in range(2)] == [None, "requests"]
 
 
-def test_without_time_passing_nothing_is_refilled() -> None:
-    limiter = LocalRateLimiter(Clock())
-    caller = key(Limits(characters_per_minute=10))
-    assert [take(limiter, caller, 5).refused for _ in range(3)] == [None, None, "characters"]
-    assert take(limiter, caller, 0).refused is None
-
-
 def test_limits_of_zero_refuse_everything() -> None:
     limiter = LocalRateLimiter(Clock())
     status = take(limiter, key(Limits(requests_per_minute=0)))

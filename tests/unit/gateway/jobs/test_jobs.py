@@ -474,6 +474,12 @@ async def test_refused_lines_stay_unchanged(office: Office) -> None:
         (b"x", {"source_language": "de"}, InvalidInput, "from 'de' into 'de'"),
         (b"x", {"glossary_ids": ["no"]}, NotFound, "no glossary 'no'"),
         (
+            "Das ist ein schöner Tag heute.".encode(),
+            {"source_language": "auto"},
+            InvalidInput,
+            "seems to be in 'de' already, the target language",
+        ),
+        (
             "Это русский текст, который никто не понимает.".encode(),
             {"source_language": "auto"},
             InvalidInput,

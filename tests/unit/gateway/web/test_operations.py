@@ -106,8 +106,12 @@ def test_detection_is_limited_in_every_protocol() -> None:
     assert statuses == [200, TooManyRequests.status, TooManyRequests.status]
 
 
-def test_no_forwarded_address_may_read_metrics() -> None:
-    """Not even that of a trusted proxy: many append to what the client has sent."""
+def test_metrics_are_refused_to_other_networks() -> None:
+    """And to every forwarded address: many trusted proxies append to what the client has sent."""
+    with Application(metrics_networks=("192.0.2.0/24",)) as app:
+        refused = app.call("GET", "/metrics")
+        assert refused.status == 403
+        assert "--metrics-networks" in refused.json["error"]["message"]
     with Application(trusted_proxies=("127.0.0.1",), metrics_networks=("127.0.0.1",)) as app:
         assert app.call("GET", "/metrics").status == 200
         for header in ("x-forwarded-for", "forwarded", "x-real-ip", "via"):

@@ -90,6 +90,14 @@ def test_terms_of_glossaries_are_used(app: Application) -> None:
     assert app.requests[-1].inputs["glossary"] == ['{"tea": "Tee"}']
 
 
+def test_the_last_entry_of_a_large_glossary_is_used(app: Application) -> None:
+    others = "".join(f"part {number}\tTeil {number}\n" for number in range(11_999))
+    glossary = single(app, entries=f"{others}tea\tTee")
+    assert glossary["entry_count"] == 12_000
+    translate(app, text=["Black tea."], glossary_id=glossary["glossary_id"])
+    assert app.requests[-1].inputs["glossary"] == ['{"tea": "Tee"}']
+
+
 def test_a_glossary_can_be_used_with_the_fast_model(app: Application) -> None:
     glossary = single(app)["glossary_id"]
     (translation,) = translate(

@@ -76,7 +76,8 @@ def test_codes_are_accepted_in_any_spelling(app: Application, source: str) -> No
 
 def test_alternatives_are_searched_for_by_sentence(app: Application) -> None:
     body = {"q": f"{ENGLISH} How are you?\n\n- 12", **DIRECTION, "alternatives": 3}
-    answer = app.post("/translate", body).json
+    of_zotero = {"format": "text", "api_key": ""}
+    answer = app.post("/translate", body | of_zotero).json
     assert answer["translatedText"] == f"<{ENGLISH.upper()}> <HOW ARE YOU?>\n\n- <12>"
     assert answer["alternatives"] == []  # the stand-in knows one translation
     inputs = app.requests[-1].inputs
@@ -235,6 +236,7 @@ def test_keys_are_accepted_in_the_body_the_query_or_as_a_token(
     [
         (errors.TooManyRequests("30 requests a minute", 7), 429, "Slowdown: 30 requests a minute"),
         (errors.QuotaUsedUp("5 characters a month"), 403, "5 characters a month"),
+        (errors.Unavailable("no server", 7), 503, "no server"),
     ],
 )
 def test_limits_have_the_statuses_that_clients_read(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
 import grpc
 import pytest
-from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.errors import InvalidInput, Unavailable
 from dragoman_gateway.protocols.riva import messages, riva_service
 from dragoman_gateway.protocols.riva.riva_service import NAME, RivaService
 from dragoman_gateway.rpc import rpc_server
@@ -25,14 +25,15 @@ from dragoman.kernel.tracing import TraceOptions, Tracing
 from tests.campaigns import http2
 from tests.campaigns.http2 import END_STREAM, Type
 from tests.unit.gateway.asgi import Application
+from tests.unit.gateway.callers import nobody
 
 
 class Ended(Exception):
     """A call that was ended with a status."""
 
-    def __init__(self, code: grpc.StatusCode) -> None:
+    def __init__(self, code: grpc.StatusCode, metadata: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.metadata = code, metadata
 
 
 class Context:
@@ -51,8 +52,10 @@ class Context:
     def peer(self) -> str:
         return f"ipv4:{self._address}:4321"
 
-    async def abort(self, code: grpc.StatusCode, *_rest: Any) -> None:
-        raise Ended(code)
+    async def abort(
+        self, code: grpc.StatusCode, _details: str, metadata: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        raise Ended(code, metadata)
 
 
 @pytest.fixture
@@ -103,6 +106,16 @@ def test_marks_are_read_only_in_admitted_texts(
         with pytest.raises(Ended) as caught:
             translate(app, text)
         assert caught.value.code == code
+
+
+def test_a_busy_server_says_when_to_retry(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.gateway.access, "caller", nobody(Unavailable("busy", 2.1)))
+    with pytest.raises(Ended) as caught:
+        translate(app, "a")
+    assert caught.value.code == grpc.StatusCode.UNAVAILABLE
+    assert caught.value.metadata == (("retry-after", "3"),)
 
 
 def test_metadata_can_disable_the_cache() -> None:
