@@ -6,15 +6,17 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
 import pytest
 import trustme
+from dragoman_client import AsyncTranslator, Translator
 from dragoman_client.testing.gateway_handler import GatewayHandler
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
+from either_translator import EitherTranslator
 from faulty_servers import SlowGrpc, grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
 from virtual_time import VirtualTime
@@ -112,6 +114,15 @@ def url(request: pytest.FixtureRequest) -> str:
 def triton_url(request: pytest.FixtureRequest) -> str:
     """The URL of each server with Triton's protocols in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+Either = Callable[..., EitherTranslator]
+
+
+@pytest.fixture(params=[Translator, AsyncTranslator])
+def either(request: pytest.FixtureRequest) -> Either:
+    """Makes a client: a blocking one, then an asynchronous one."""
+    return lambda *where, **how: EitherTranslator(request.param(*where, **how))
 
 
 @pytest.fixture

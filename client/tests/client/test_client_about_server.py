@@ -22,15 +22,13 @@ from dragoman_client.core.errors import IncompleteAnswer
 from dragoman_client.testing import answers
 from dragoman_client.version import __version__, work_together
 from dragoman_options.table import OPTIONS
+from server_fixtures import Either
 from stand_ins import HEADERS, FakeTransport, translated
 
 
-async def test_the_languages_of_a_server_are_returned(url: str) -> None:
-    """The blocking and the asynchronous client return the same languages."""
-    with Translator(url) as translator:
-        assert translator.languages() == ("en", "de")
-    async with AsyncTranslator(url) as translator:
-        assert await translator.languages() == ("en", "de")
+async def test_the_languages_of_a_server_are_returned(either: Either, url: str) -> None:
+    async with either(url) as client:
+        assert await client.languages() == ("en", "de")
 
 
 @pytest.mark.parametrize("answer", [b"{}", b"[]", b"\xff", b"", b"{" * 9])
@@ -59,22 +57,21 @@ def test_the_options_of_a_server_are_returned_by_name(url: str) -> None:
     assert ("en", "de") in info.directions
 
 
-async def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
+async def test_health_has_the_reason_for_a_failure(
+    either: Either, url: str, free_port: int
+) -> None:
     """No exception is raised if a server cannot be reached or its model is not ready."""
-    nowhere = f"{url.partition(':')[0]}://127.0.0.1:{free_port}"
-    with Translator(url) as translator, Translator(nowhere) as away:
-        assert translator.health() == Health(True)
-        assert translator.is_ready()
-        health = away.health()
+    async with either(url) as client:
+        assert await client.health() == Health(True)
+        assert await client.is_ready()
+    async with either(f"{url.partition(':')[0]}://127.0.0.1:{free_port}") as client:
+        health = await client.health()
         assert not health
-        assert not away.is_ready()
+        assert not await client.is_ready()
         assert health.reason
-    async with AsyncTranslator(url) as translator, AsyncTranslator(nowhere) as away:
-        there, gone = await translator.health(), await away.health()
-    assert there
-    assert not gone
-    assert gone.reason
 
+
+def test_a_model_that_is_not_ready_is_named() -> None:
     class Starting(FakeTransport):
         def is_ready(self) -> bool:
             return False
@@ -84,18 +81,15 @@ async def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> 
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-async def test_requests_are_compressed_over_grpc(grpc_url: str, compression: Any) -> None:
+async def test_requests_are_compressed_over_grpc(
+    either: Either, grpc_url: str, compression: str
+) -> None:
     """Requests and streams return the same translations as without compression."""
-    HEADERS.clear()
     texts = ["Grüße " * 100, "a"]
-    with Translator(grpc_url, compression=compression) as translator:
-        assert [t.text for t in translator.translate(texts)] == [translated(t) for t in texts]
-        assert list(translator.translate_stream("abc"))[-1].text == translated("abc")
-    async with AsyncTranslator(grpc_url, compression=compression) as translator:
-        parts = [part.text async for part in translator.translate_stream("abc")]
-        assert [*[t.text for t in await translator.translate(texts)], parts[-1]] == [
-            translated(text) for text in (*texts, "abc")
-        ]
+    async with either(grpc_url, compression=compression) as client:
+        answers = await client.translate(texts)
+        assert [answer.text for answer in answers] == [translated(text) for text in texts]
+        assert (await client.parts("abc"))[-1].text == translated("abc")
 
 
 @pytest.mark.parametrize("client", [Translator, AsyncTranslator])
@@ -105,13 +99,11 @@ def test_compression_is_refused_over_http(client: type) -> None:
         client("http://localhost", compression="gzip")
 
 
-async def test_compressed_answers_are_not_requested(http_url: str) -> None:
+async def test_compressed_answers_are_not_requested(either: Either, http_url: str) -> None:
     """aiohttp and http.client would otherwise request compressed answers."""
     HEADERS.clear()
-    async with AsyncTranslator(http_url) as translator:
-        await translator.translate("a")
-    with Translator(http_url) as translator:
-        translator.translate("a")
+    async with either(http_url) as client:
+        await client.translate("a")
     assert {seen.get("accept-encoding", "identity") for seen in HEADERS} == {"identity"}
 
 

@@ -12,29 +12,22 @@ from dragoman_client import (
     TranslationError,
     Translator,
 )
-from stand_ins import ENDLESS, HEADERS, KINDS, FakeTransport, translated
+from server_fixtures import Either
+from stand_ins import ENDLESS, HEADERS, FakeTransport, translated
 
 
-def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
-    """Each part of a stream extends the one before; the last has a finish reason."""
-    with Translator(url) as translator:
-        parts = list(translator.translate_stream("abc", beam_width=1))
+async def test_a_stream_ends_with_the_whole_translation(either: Either, url: str) -> None:
+    """Each part extends the one before; the last has a finish reason. A stream may be left."""
+    async with either(url) as client:
+        for _ in range(3):
+            (first,) = await client.parts("abc", most=1)
+            assert first.text
+        parts = await client.parts("abc")
     texts = [part.text for part in parts]
     assert texts[-1] == translated("abc")
     assert all(after.startswith(before) for before, after in itertools.pairwise(texts))
     assert [part.finish_reason for part in parts] == [*[""] * (len(parts) - 1), "stop"]
     assert len(parts) > 3
-
-
-@pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """A stream raises the same errors as a request, and the translator stays usable."""
-    with Translator(url, retries=0) as translator:
-        with pytest.raises(kind) as caught:
-            list(translator.translate_stream(text))
-        assert type(caught.value) is kind
-        assert str(caught.value) == f"refused: {text}"
-        assert list(translator.translate_stream("a"))[-1].text == translated("a")
 
 
 def test_tritons_strict_mode_is_not_requested(url: str) -> None:
@@ -47,25 +40,27 @@ def test_tritons_strict_mode_is_not_requested(url: str) -> None:
         assert "triton_grpc_error" not in seen
 
 
-def test_a_stream_without_an_end_is_an_error(url: str) -> None:
+async def test_a_stream_without_an_end_is_an_error(either: Either, url: str) -> None:
     """A partial translation is not returned as a complete one."""
     begin_s = time.monotonic()
-    with (
-        Translator(url, timeout_s=0.5) as translator,
-        pytest.raises((ServerError, DeadlineExceeded)),
-    ):
-        list(translator.translate_stream(ENDLESS))
+    async with either(url, timeout_s=0.5) as client:
+        with pytest.raises((ServerError, DeadlineExceeded)):
+            await client.parts(ENDLESS)
     assert time.monotonic() - begin_s < 5
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-def test_an_unreachable_server_is_reported(scheme: str, free_port: int) -> None:
-    """The error is raised after some retries."""
-    with (
-        Translator(f"{scheme}://127.0.0.1:{free_port}", timeout_s=5) as translator,
-        pytest.raises(ServerUnavailable),
-    ):
-        list(translator.translate_stream("a"))
+async def test_an_unreachable_server_is_reported(
+    either: Either, scheme: str, free_port: int
+) -> None:
+    """The error is raised after some retries, soon after the timeout."""
+    begin_s = time.monotonic()
+    async with either(f"{scheme}://127.0.0.1:{free_port}", timeout_s=2) as client:
+        assert not await client.is_ready()
+        for ask in (client.translate, client.parts):
+            with pytest.raises(ServerUnavailable):
+                await ask("a")
+    assert time.monotonic() - begin_s < 60  # by default gRPC would wait for two minutes
 
 
 def test_streams_of_several_threads_do_not_mix(url: str) -> None:
@@ -83,16 +78,6 @@ def test_streams_of_several_threads_do_not_mix(url: str) -> None:
         for thread in threads:
             thread.join(30)
     assert translations == {text: translated(text) for text in texts}
-
-
-def test_a_stream_can_be_closed_early(url: str) -> None:
-    """A new stream after a closed one starts at its own beginning."""
-    with Translator(url) as translator:
-        for _ in range(3):
-            parts = translator.translate_stream("abc")
-            assert next(parts).text
-            parts.close()  # type: ignore[attr-defined]
-        assert list(translator.translate_stream("abc"))[-1].text == translated("abc")
 
 
 def test_invalid_arguments_are_refused_immediately() -> None:

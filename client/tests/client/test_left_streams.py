@@ -17,6 +17,7 @@ from dragoman_client.testing.server import GrpcService
 from dragoman_load_test.requests.senders import open_senders
 from dragoman_load_test.requests.target import Target
 from faulty_servers import SlowGrpc, grpc_service
+from server_fixtures import Either
 from tritonclient.grpc import service_pb2
 
 WAIT_S = 30.0
@@ -90,41 +91,15 @@ async def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None
     check_whole(service)
 
 
-@pytest.mark.parametrize("asynchronously", [False, True])
-async def test_closing_after_the_first_message_does_not_cancel(
-    slow: tuple[str, SlowGrpc], asynchronously: bool
+@pytest.mark.parametrize("most", [1, None])
+async def test_a_stream_that_is_closed_or_read_to_its_end_is_not_cancelled(
+    either: Either, slow: tuple[str, SlowGrpc], most: int | None
 ) -> None:
-    """A cancellation after the first message can crash Triton too."""
+    """A cancellation after the first message can crash Triton, or leave an open socket in it."""
     url, service = slow
     service.go_on.set()
-
-    if asynchronously:
-        async with AsyncTranslator(url) as translator:
-            parts = translator.translate_stream("abc" * 100)
-            assert (await anext(parts)).text
-            await parts.aclose()
-    else:
-        with Translator(url) as translator:
-            parts = translator.translate_stream("abc" * 100)
-            assert next(parts).text
-            parts.close()  # type: ignore[attr-defined]
-    check_whole(service)
-
-
-@pytest.mark.parametrize("asynchronously", [False, True])
-async def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
-    slow: tuple[str, SlowGrpc], asynchronously: bool
-) -> None:
-    """Each cancellation may leave an open socket in Triton."""
-    url, service = slow
-    service.go_on.set()
-
-    if asynchronously:
-        async with AsyncTranslator(url) as translator:
-            assert [part async for part in translator.translate_stream("abc")]
-    else:
-        with Translator(url) as translator:
-            assert list(translator.translate_stream("abc"))
+    async with either(url) as client:
+        assert (await client.parts("abc" * 100, most))[0].text
     check_whole(service)
 
 
@@ -137,22 +112,12 @@ class WithoutStreams(GrpcService):
         yield service_pb2.ModelStreamInferResponse()
 
 
-@pytest.mark.parametrize("asynchronously", [False, True])
-async def test_missing_streams_are_reported_with_the_url_of_http(asynchronously: bool) -> None:
+async def test_missing_streams_are_reported_with_the_url_of_http(either: Either) -> None:
     """The message recommends the URL of HTTP, in one line."""
-
-    async def ask(url: str) -> None:
-        if asynchronously:
-            async with AsyncTranslator(url) as client:
-                await anext(client.translate_stream("abc"))
-        with Translator(url) as translator:
-            list(translator.translate_stream("abc"))
-
-    with (
-        grpc_service(WithoutStreams(Answers(translated))) as url,
-        pytest.raises(ServerError) as caught,
-    ):
-        await ask(url)
+    with grpc_service(WithoutStreams(Answers(translated))) as url:
+        async with either(url) as client:
+            with pytest.raises(ServerError) as caught:
+                await client.parts("abc")
     assert str(caught.value) == (
         f"{url} has no streams over gRPC: for translate_stream use http{url.removeprefix('grpc')}"
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from dragoman_client import AsyncTranslator, InvalidRequest, ServerError, Translator
+from dragoman_client import InvalidRequest, ServerError, Translator
 from dragoman_client.core.errors import from_status
 from dragoman_client.files.isolation import isolate
 from dragoman_client.testing import FakeServer
@@ -16,6 +16,7 @@ from dragoman_client.transports.blocking import run
 from dragoman_client.transports.own_wire import of_error
 from dragoman_options.refusal import Refusal, WrongType, WrongValue
 from dragoman_options.table import check
+from server_fixtures import Either
 
 MADE_UP = Refusal("text 1 is loud", "made_up", "loudness", 1)
 
@@ -24,39 +25,22 @@ def refuse(_text: str) -> str:
     raise InvalidRequest(*MADE_UP)
 
 
-def translate(translator: Translator) -> object:
-    return translator.translate(["a", "b"])
-
-
-def stream(translator: Translator) -> object:
-    return list(translator.translate_stream("a"))
-
-
-def batches(translator: Translator) -> object:
-    return list(translator.translate_batches(["a", "b"]))
+@pytest.mark.parametrize("protocol", ["grpc", "http", "gateway"])
+async def test_a_made_up_refusal_keeps_its_fields(either: Either, protocol: str) -> None:
+    with FakeServer(refuse) as server:
+        async with either(getattr(server, f"{protocol}_url")) as client:
+            for asking in (client.translate(["a", "b"]), client.parts("a")):
+                with pytest.raises(InvalidRequest) as caught:
+                    await asking
+                assert Refusal.of(caught.value) == MADE_UP
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http", "gateway"])
-@pytest.mark.parametrize("ask", [translate, stream, batches], ids=lambda ask: ask.__name__)
-def test_a_made_up_refusal_keeps_its_fields(
-    ask: Callable[[Translator], object], protocol: str
-) -> None:
+def test_a_made_up_refusal_of_a_batch_keeps_its_fields(protocol: str) -> None:
     with FakeServer(refuse) as server, Translator(getattr(server, f"{protocol}_url")) as translator:
         with pytest.raises(InvalidRequest) as caught:
-            ask(translator)
+            list(translator.translate_batches(["a", "b"]))
         assert Refusal.of(caught.value) == MADE_UP
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http", "gateway"])
-async def test_the_asynchronous_client_keeps_them_too(protocol: str) -> None:
-    with FakeServer(refuse) as server:
-        async with AsyncTranslator(getattr(server, f"{protocol}_url")) as translator:
-            with pytest.raises(InvalidRequest) as caught:
-                await translator.translate(["a", "b"])
-            assert Refusal.of(caught.value) == MADE_UP
-            with pytest.raises(InvalidRequest) as caught:
-                await anext(translator.translate_stream("a"))
-            assert Refusal.of(caught.value) == MADE_UP
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http", "gateway"])

@@ -6,18 +6,20 @@ from pathlib import Path
 import pytest
 from dragoman_client import AccessDenied, ServerUnavailable, TranslationError, Translator
 from dragoman_client.core.access import Access
+from server_fixtures import Either
 from stand_ins import HEADERS, SECRET_ONLY, TlsFiles, translated
 
 
-def test_every_request_has_token_headers_and_deadline(triton_url: str) -> None:
+async def test_every_request_has_token_headers_and_deadline(
+    either: Either, triton_url: str
+) -> None:
     """Names of headers are sent in lower case, as gRPC requires."""
     HEADERS.clear()
-    with Translator(
-        triton_url, token="secret", headers={"X-Team": "Docs"}, timeout_s=2.5
-    ) as translator:
-        assert translator.is_ready()
+    how = {"token": "secret", "headers": {"X-Team": "Docs"}, "timeout_s": 2.5}
+    async with either(triton_url, **how) as client:
+        assert await client.is_ready()
         for _ in range(2):
-            translator.translate("a")
+            await client.translate("a")
     assert len(HEADERS) == 2
     for seen in HEADERS:
         assert seen["authorization"] == "Bearer secret"
@@ -34,28 +36,17 @@ def test_a_wrong_token_raises_access_denied(url: str) -> None:
         translator.translate("a")
 
 
-def test_tls_with_a_client_certificate(tls_url: str, client_files: TlsFiles) -> None:
-    with Translator(
-        tls_url,
-        ca_file=client_files.ca,
-        certificate_file=client_files.certificate,
-        key_file=str(client_files.key),
-    ) as translator:
-        assert translator.is_ready()
-        assert translator.translate("a").text == translated("a")
-
-
-def test_a_server_with_an_untrusted_certificate_is_rejected(
-    tls_url: str, client_files: TlsFiles
+async def test_tls_with_a_client_certificate(
+    either: Either, tls_url: str, client_files: TlsFiles
 ) -> None:
     """The system does not trust the tests' certificate authority."""
-    with (
-        Translator(
-            tls_url, certificate_file=client_files.certificate, key_file=client_files.key
-        ) as translator,
-        pytest.raises((AccessDenied, ServerUnavailable)),
-    ):
-        translator.translate("a")
+    own = {"certificate_file": client_files.certificate, "key_file": str(client_files.key)}
+    async with either(tls_url, ca_file=client_files.ca, **own) as client:
+        assert await client.is_ready()
+        assert (await client.translate("a")).text == translated("a")
+    async with either(tls_url, timeout_s=5, **own) as client:
+        with pytest.raises((AccessDenied, ServerUnavailable)):
+            await client.translate("a")
 
 
 def test_a_client_without_a_certificate_is_rejected(tls_url: str, client_files: TlsFiles) -> None:

@@ -1,6 +1,5 @@
 """The transports for gRPC and HTTP over real sockets."""
 
-import asyncio
 import contextlib
 import socket
 import threading
@@ -12,7 +11,6 @@ from typing import Any
 import grpc
 import pytest
 from dragoman_client import (
-    AsyncTranslator,
     DeadlineExceeded,
     InvalidRequest,
     ServerError,
@@ -23,6 +21,8 @@ from dragoman_client.core.access import Access
 from dragoman_client.core.address import read_url
 from dragoman_client.testing.answers import Answers
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
+from either_translator import EitherTranslator
+from server_fixtures import Either
 from stand_ins import KINDS, LATE, TIMEOUT_S, translated
 
 GUARD_S = 60.0
@@ -84,19 +84,10 @@ def test_a_host_may_be_an_ipv6_address(scheme: str) -> None:
         assert read_url(url, Access()).authority == authority
 
 
-def translate_over(url: str, asynchronously: bool) -> list[str]:
+async def translate_over(client: EitherTranslator) -> list[str]:
     """Translations of a text, by a request and by a stream."""
-
-    async def ask() -> list[str]:
-        async with AsyncTranslator(url, timeout_s=10, retries=0) as translator:
-            whole = (await translator.translate("a")).text
-            return [whole, [part.text async for part in translator.translate_stream("a")][-1]]
-
-    if asynchronously:
-        return asyncio.run(ask())
-    with Translator(url, timeout_s=10, retries=0) as translator:
-        whole = translator.translate("a").text
-        return [whole, list(translator.translate_stream("a"))[-1].text]
+    async with client:
+        return [(await client.translate("a")).text, (await client.parts("a"))[-1].text]
 
 
 class Ipv6Server(HttpServer):
@@ -105,31 +96,28 @@ class Ipv6Server(HttpServer):
     address_family = socket.AF_INET6
 
 
-@pytest.mark.parametrize("asynchronously", [False, True])
-def test_http_connects_to_an_ipv6_address(asynchronously: bool) -> None:
+async def test_http_connects_to_an_ipv6_address(either: Either) -> None:
     """The header `Host` contains the brackets and the port."""
     answers = Answers(translated)
     server = Ipv6Server(("::1", 0), answers)
     server.start()
     authority = f"[::1]:{server.server_address[1]}"
-    assert translate_over(f"http://{authority}", asynchronously) == [translated("a")] * 2
+    assert await translate_over(either(f"http://{authority}")) == [translated("a")] * 2
     server.stop()
     assert [request.headers["host"] for request in answers.requests] == [authority] * 2
 
 
-@pytest.mark.parametrize("asynchronously", [False, True])
-def test_grpc_connects_to_an_ipv6_address(asynchronously: bool) -> None:
+async def test_grpc_connects_to_an_ipv6_address(either: Either) -> None:
     """The server listens only on ::1."""
     server = grpc.server(ThreadPoolExecutor(4))
     add_service(server, GrpcService(Answers(translated)))
     url = f"grpc://[::1]:{server.add_insecure_port('[::1]:0')}"
     server.start()
-    assert translate_over(url, asynchronously) == [translated("a")] * 2
+    assert await translate_over(either(url)) == [translated("a")] * 2
     server.stop(grace=None).wait()
 
 
-@pytest.mark.parametrize("asynchronously", [False, True])
-def test_grpc_sends_an_authority_with_brackets(asynchronously: bool) -> None:
+async def test_grpc_sends_an_authority_with_brackets(either: Either) -> None:
     """The pseudo-header is read from the connection, since gRPC servers do not expose it."""
     sent = bytearray()
 
@@ -146,50 +134,51 @@ def test_grpc_sends_an_authority_with_brackets(asynchronously: bool) -> None:
         serving.start()
         authority = f"[::1]:{listener.getsockname()[1]}"
         with pytest.raises(ServerUnavailable):
-            translate_over(f"grpc://{authority}", asynchronously)
+            await translate_over(either(f"grpc://{authority}", timeout_s=10, retries=0))
         serving.join()
     # A literal in HPACK: the length, then the value.
     assert b":authority" + bytes([len(authority)]) + authority.encode() in sent
 
 
-def test_texts_are_translated_with_all_options(url: str) -> None:
+async def test_texts_are_translated_with_all_options(either: Either, url: str) -> None:
     """The texts contain line feeds, null bytes and up to 100,000 characters."""
     texts = ["Grüße", "c\n", "a\0b", "x" * 100_000]
-    with Translator(url) as translator:
-        assert translator.is_ready()
-        translations = translator.translate(
-            texts,
-            source_language="en",
-            target_language="de",
-            max_tokens=8,
-            beam_width=4,
-            length_penalty=0.6,
-            split_sentences=True,
+    options = {"source_language": "en", "target_language": "de", "max_tokens": 8, "beam_width": 4}
+    async with either(url) as client:
+        assert await client.is_ready()
+        assert (await client.translate("Grüße")).text == translated("Grüße")
+        assert await client.translate([]) == []
+        translations = await client.translate(
+            texts, **options, length_penalty=0.6, split_sentences=True
         )
     assert [translation.text for translation in translations] == [translated(t) for t in texts]
     assert [t.output_tokens for t in translations] == [len(text) for text in texts]
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """The translator stays usable after an error."""
-    with Translator(url) as translator:
-        with pytest.raises(kind) as caught:
-            translator.translate(text)
-        assert type(caught.value) is kind
-        assert str(caught.value) == f"refused: {text}"
-        assert translator.translate("a").text == translated("a")
+async def test_a_refusal_keeps_class_and_message(
+    either: Either, url: str, text: str, kind: type[Exception]
+) -> None:
+    """Requests and streams raise the same error, and the client stays usable."""
+    async with either(url, retries=0) as client:
+        for ask in (client.translate, client.parts):
+            with pytest.raises(kind) as caught:
+                await ask(text)
+            assert (type(caught.value), str(caught.value)) == (kind, f"refused: {text}")
+        assert (await client.translate("a")).text == translated("a")
+        assert (await client.parts("a"))[-1].text == translated("a")
 
 
-def test_a_late_answer_is_not_used_for_the_next_request(url: str) -> None:
+async def test_a_late_answer_is_not_used_for_the_next_request(either: Either, url: str) -> None:
     """An answer that arrives after the timeout is discarded."""
-    with Translator(url, timeout_s=TIMEOUT_S) as translator:
+    answer = None
+    async with either(url, timeout_s=TIMEOUT_S) as client:
         with pytest.raises(DeadlineExceeded):
-            translator.translate(LATE)
-        while True:
+            await client.translate(LATE)
+        while answer is None:
             with contextlib.suppress(DeadlineExceeded):  # on a busy machine, of this one too
-                assert translator.translate("a").text == translated("a")
-                return
+                answer = await client.translate("a")
+    assert answer.text == translated("a")
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
@@ -239,7 +228,9 @@ def test_http_reports_a_server_of_another_kind(http_url: str) -> None:
             translator.translate("!nonsense")
 
 
-async def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: str) -> None:
+async def test_a_wrong_port_is_reported_with_the_right_url(
+    either: Either, grpc_url: str, http_url: str
+) -> None:
     """HTTP is sent to the port of gRPC, gRPC to the port of HTTP; a URL may lack its scheme."""
     host = grpc_url.removeprefix("grpc://")
     for url, kind, right in (
@@ -247,18 +238,12 @@ async def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_u
         (host, ServerError, f"{host} speaks gRPC, not HTTP: write {grpc_url}"),
         (http_url.replace("http", "grpc"), ServerUnavailable, f"write {http_url}"),
     ):
-        with (
-            Translator(url, timeout_s=GUARD_S, retries=0) as translator,
-            pytest.raises(kind) as caught,
-        ):
-            translator.translate("a")
-        assert right in str(caught.value)
-        async with AsyncTranslator(url, timeout_s=GUARD_S, retries=0) as client:
+        async with either(url, timeout_s=GUARD_S, retries=0) as client:
             with pytest.raises(kind) as caught:
                 await client.translate("a")
         assert right in str(caught.value)
-    with Translator(http_url.removeprefix("http://")) as translator:
-        assert translator.translate("a").text == translated("a")
+    async with either(http_url.removeprefix("http://")) as client:
+        assert (await client.translate("a")).text == translated("a")
 
 
 def test_http_reuses_its_connection(http_url: str, http_connections: set[Any]) -> None:
