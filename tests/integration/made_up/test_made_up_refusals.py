@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -14,47 +13,11 @@ from pyarrow import Table, parquet
 from riva.client import Auth, NeuralMachineTranslationClient
 
 from dragoman.cli import main
-from tests.gateways import RunningGateway, run_gateway
-from tests.servers import WAIT_S, Served, processes_run_first, serving
+from tests.gateways import RunningGateway
+from tests.servers import Served
 
 TEXTS = ["Good morning.", "A loud text.", "Good night."]
 LOUD = Refusal("text 1 is loud: whisper", "made_up", "loudness", 1)
-DECLARATION = """
-import importlib.abc, importlib.machinery, sys
-
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name != "dragoman_serving.translation.source_texts":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        load = spec.loader.exec_module
-
-        def exec_module(module):
-            load(module)
-            check = module.check_length
-
-            def check_length(index, text, what="text"):
-                if "loud" in text:
-                    raise module.InvalidRequest(
-                        f"{what} {index} is loud: whisper", "made_up", "loudness", index
-                    )
-                check(index, text, what)
-
-            module.check_length = check_length
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Finder())
-"""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server whose processes refuse loud texts."""
-    folder = tmp_path_factory.mktemp("declared")
-    with processes_run_first(DECLARATION, folder), serving() as running:
-        yield running
 
 
 def check_client(url: str) -> None:
@@ -125,14 +88,6 @@ def test_commands_name_the_row(
     (written,) = folder.glob("*.parquet")
     errors = parquet.read_table(written).column("error").to_pylist()
     assert errors == [None, "the text is loud: whisper", None]
-
-
-@pytest.fixture(scope="module", params=["engine_url", "grpc_url"])
-def gateway(served: Served, request: pytest.FixtureRequest) -> Iterator[RunningGateway]:
-    server = served.server
-    triton = getattr(server, request.param)
-    with run_gateway(triton, server.http_url, riva_port=0, timeout_s=WAIT_S) as running:
-        yield running
 
 
 def test_the_client_of_a_gateway_has_its_fields(gateway: RunningGateway) -> None:

@@ -1,16 +1,9 @@
-"""Outputs and an option that are only lines of the table and functions of the engine are known.
-
-The lines are inserted into the table when a process imports it, so that also the classes that the
-table makes have them. Clients and commands therefore run in processes of their own.
-"""
+"""Outputs that are only lines of the table and functions of the engine are known elsewhere too."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,63 +15,12 @@ from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from tests.conftest import REPOSITORY
-from tests.gateways import RunningGateway, run_gateway
-from tests.servers import WAIT_S, Served, processes_run_first, serving
+from tests.gateways import RunningGateway
+from tests.integration.made_up.conftest import Run
+from tests.servers import WAIT_S, Served
 
 TEXTS = ["Good morning.", "I see a dog. The dog sees me!", "Good night, and good luck!"]
 OPTION, NUMBER, NAMES = "return_loudness", "loudness", "moods"
-DECLARATION = f"""
-import importlib.abc, importlib.machinery, sys
-
-OPTION = '''        Option(
-            "{OPTION}", "switch", "return how loud it is", default=False, scores=True,
-            output="{NUMBER}s",
-        ),
-'''
-OF_SCORES = '''    {NUMBER}: Annotated[
-        float | None, Output("how loud it is", name="{NUMBER}s")
-    ] = None
-'''
-OF_TRANSLATIONS = '''    {NAMES}: Annotated[
-        tuple[str, ...], Output("how it sounds", if_any=True, join="union")
-    ] = ()
-'''
-
-def declare(module, spec, load):
-    source = spec.loader.get_source(spec.name)
-    for lines, before in (
-        (OPTION, '        Option(\\n            "return_bundle",'),
-        (OF_SCORES, "    bundle: Annotated["),
-        (OF_TRANSLATIONS, "    codes: Annotated["),
-    ):
-        assert source.count(before) == 1
-        source = source.replace(before, lines + before)
-    exec(compile(source, spec.origin, "exec"), module.__dict__)
-
-def implement(module, spec, load):
-    load(module)
-    module.VALUES["{NUMBER}s"] = lambda one: len(one.text) / 8
-    module.VALUES["{NAMES}"] = lambda one: tuple(
-        name for name, mark in (("calm", "."), ("loud", "!")) if mark in one.text
-    )
-    module.OF_ASSESSMENTS["{NUMBER}s"] = lambda one: len(one.tokens) / 8
-
-CHANGES = {{
-    "dragoman_options.table": declare,
-    "dragoman_serving.service.answers": implement,
-}}
-
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name not in CHANGES:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        load = spec.loader.exec_module
-        spec.loader.exec_module = lambda module: CHANGES[name](module, spec, load)
-        return spec
-
-sys.meta_path.insert(0, Finder())
-"""
 
 
 def loudness(text: str) -> float:
@@ -87,34 +29,6 @@ def loudness(text: str) -> float:
 
 def moods(text: str) -> list[str]:
     return [name for name, mark in (("calm", "."), ("loud", "!")) if mark in text]
-
-
-@pytest.fixture(scope="module")
-def _declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The outputs in new processes."""
-    with processes_run_first(DECLARATION, tmp_path_factory.mktemp("declared")):
-        yield
-
-
-@pytest.fixture(scope="module")
-def served(_declared: None) -> Iterator[Served]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture(scope="module", params=["engine_url", "grpc_url"])
-def gateway(served: Served, request: pytest.FixtureRequest) -> Iterator[RunningGateway]:
-    server = served.server
-    triton = getattr(server, request.param)
-    with run_gateway(triton, server.http_url, timeout_s=WAIT_S) as running:
-        yield running
-
-
-def run(*words: str) -> str:
-    """What a process prints."""
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=WAIT_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def check(translation: dict[str, Any], text: str = "text") -> None:
@@ -174,7 +88,7 @@ print(json.dumps(fields))
 """
 
 
-def check_client(url: str) -> None:
+def check_client(run: Run, url: str) -> None:
     translations = json.loads(run("-c", CLIENT, url, *TEXTS))
     assert len(translations) > 2 * len(TEXTS)
     for translation in translations:
@@ -182,12 +96,12 @@ def check_client(url: str) -> None:
 
 
 @pytest.mark.parametrize("door", ["http_url", "grpc_url", "engine_url"])
-def test_the_client_has_it(served: Served, door: str) -> None:
-    check_client(getattr(served.server, door))
+def test_the_client_has_it(run: Run, served: Served, door: str) -> None:
+    check_client(run, getattr(served.server, door))
 
 
-def test_the_client_of_a_gateway_has_it(gateway: RunningGateway) -> None:
-    check_client(gateway.url)
+def test_the_client_of_a_gateway_has_it(run: Run, gateway: RunningGateway) -> None:
+    check_client(run, gateway.url)
 
 
 FAKE = f"""
@@ -208,8 +122,7 @@ with FakeServer(translate) as server:
 """
 
 
-@pytest.mark.usefixtures("_declared")
-def test_the_stand_ins_have_it() -> None:
+def test_the_stand_ins_have_it(run: Run) -> None:
     run("-c", FAKE, *TEXTS)
 
 
@@ -245,7 +158,7 @@ def test_openapi_describes_it(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("door", ["grpc_url", "http_url"])
-def test_lines_of_json_have_it(served: Served, door: str, tmp_path: Path) -> None:
+def test_lines_of_json_have_it(run: Run, served: Served, door: str, tmp_path: Path) -> None:
     source, pairs = tmp_path / "source.txt", tmp_path / "pairs.tsv"
     source.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
     pairs.write_text("Good morning.\tGuten Morgen.\n", encoding="utf-8")
@@ -261,7 +174,7 @@ def test_lines_of_json_have_it(served: Served, door: str, tmp_path: Path) -> Non
     assert line["score"] < 0
 
 
-def test_a_bundle_scores_it(served: Served, tmp_path: Path) -> None:
+def test_a_bundle_scores_it(run: Run, served: Served, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("Good morning.\tGuten Morgen.\n", encoding="utf-8")
     command = ("-m", "dragoman", "--quiet", "score", "--json", "--return-loudness")
@@ -271,7 +184,7 @@ def test_a_bundle_scores_it(served: Served, tmp_path: Path) -> None:
     assert json.loads(by_bundle)[NUMBER] == json.loads(by_server)[NUMBER] > 0
 
 
-def test_columns_of_parquet_have_it(served: Served, tmp_path: Path) -> None:
+def test_columns_of_parquet_have_it(run: Run, served: Served, tmp_path: Path) -> None:
     parquet.write_table(Table.from_pydict({"text": TEXTS}), tmp_path / "in.parquet")
     files = ("--input", str(tmp_path / "in.parquet"), "--output", str(tmp_path / "out"))
     options = ("--field", "text", "--target-language", "de", "--return-loudness")
@@ -285,10 +198,10 @@ def test_columns_of_parquet_have_it(served: Served, tmp_path: Path) -> None:
         check(row | {NAMES: json.loads(row[NAMES])}, "translation")
 
 
-@pytest.mark.usefixtures("_declared")
-def test_the_documentation_has_it() -> None:
-    rows = [line for line in run("-m", "dragoman_options").splitlines() if "loudness" in line]
-    assert rows == [
+def test_the_documentation_has_it(run: Run) -> None:
+    lines = run("-m", "dragoman_options").splitlines()
+    assert [line for line in lines if "loud" in line] == [
+        "| `volume` | whole number | as ever | 1 to 3 | all | how loud; not with `patience` |",
         f"| `{OPTION}` | switch | false |  | all | return how loud it is |",
         f"| `{NUMBER}s` | `{NUMBER}` | FP32 | translate, translate_stream, score | "
         f"with `{OPTION}` | how loud it is |",
