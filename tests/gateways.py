@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -11,8 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.exchanges import Answer, file_form
-from tests.servers import WAIT_S
+from tests.exchanges import WAIT_S, Answer, file_form, send
 
 _READY = re.compile(r"^ready: (http://\S+:(\d+))$")
 
@@ -46,36 +42,9 @@ class RunningGateway:
     riva: str = ""
     kserve: str = ""
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = WAIT_S,
-    ) -> Answer:
-        """Send a request.
-
-        Args:
-            method: of HTTP.
-            path: with its query.
-            body: bytes; anything else is sent as JSON.
-            headers: further ones, or another content type.
-            timeout_s: for the response.
-        """
-        sent: dict[str, str] = {}
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-            sent["Content-Type"] = "application/json"
-        request = urllib.request.Request(
-            self.url + path, data=body, headers={**sent, **(headers or {})}, method=method
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-                return Answer(answer.status, _lower(answer.headers), answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return Answer(error.code, _lower(error.headers), error.read())
+    def request(self, method: str, path: str, body: Any = None, **how: Any) -> Answer:
+        """Send a request to a path with its query; see `send`."""
+        return send(self.url + path, body, method=method, **how)
 
     def get(self, path: str, **how: Any) -> Answer:
         """Send a GET; see `request`."""
@@ -104,10 +73,6 @@ class RunningGateway:
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(WAIT_S)
-
-
-def _lower(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
 
 
 @contextlib.contextmanager

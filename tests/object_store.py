@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+
+from dragoman_serving.launch.ports import free_ports
 
 _WAIT_S = 120
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -36,7 +37,7 @@ def object_store(folder: Path) -> Iterator[str]:
     identities = folder / "identities.json"
     identities.write_text(json.dumps({"identities": [_IDENTITY]}))
     services = ("master", "volume", "filer", "s3")
-    ports = _free_ports(2 * len(services))
+    ports = free_ports(2 * len(services))
     flags = [
         flag
         for service, http, grpc in zip(services, ports[::2], ports[1::2], strict=True)
@@ -66,11 +67,3 @@ def _wait_for(address: str) -> None:
         except OSError:
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as opened:
-        listeners = [
-            opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [listener.getsockname()[1] for listener in listeners]

@@ -8,10 +8,7 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +23,8 @@ from dragoman_serving.launch.processes import children
 from dragoman_serving.launch.serve_options import ServeOptions
 
 from tests.conftest import REPOSITORY
+from tests.exchanges import WAIT_S as WAIT_S
+from tests.exchanges import send
 
 SENTENCE = "The weather is very nice today, and we are going to the beach with our friends."
 LEAST_SENTENCES = 300
@@ -34,8 +33,6 @@ MOST_SENTENCES = 1000
 """Together they are shorter than the longest text that a server accepts."""
 LONG_S = 6.0
 """Work that is cancelled lasts this long: metrics are up to a second old."""
-WAIT_S = 200
-"""Bound of every wait for an event. No event takes that long; a test says nothing about times."""
 
 READY = re.compile(r"ready: (http://\S+) and (grpc://\S+)")
 SERVE = (sys.executable, "-m", "dragoman", "serve")
@@ -64,29 +61,14 @@ class Served:
         self, body: bytes | dict[str, Any], model: str = "translate"
     ) -> tuple[int, dict[str, Any]]:
         """Post to the `generate` endpoint: status and JSON."""
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.server.http_url}/v2/models/{model}/generate",
-            data=raw,
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
+        url = f"{self.server.http_url}/v2/models/{model}/generate"
+        answer = send(url, body, {"Content-Type": "application/json"})
+        return answer.status, answer.json
 
     def events(self, **body: Any) -> list[dict[str, Any]]:
         """Post to the `generate_stream` endpoint: the JSON of each message."""
-        request = urllib.request.Request(
-            f"{self.server.http_url}/v2/models/translate_stream/generate_stream",
-            data=json.dumps(body).encode(),
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-                lines = answer.read().decode().splitlines()
-        except urllib.error.HTTPError as error:
-            lines = error.read().decode().splitlines()
+        url = f"{self.server.http_url}/v2/models/translate_stream/generate_stream"
+        lines = send(url, body).body.decode().splitlines()
         return [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
     def metric(self, name: str, bundle: str | None = None) -> float:
@@ -119,23 +101,7 @@ class Served:
         return [f"{self._works} {index}: {SENTENCE}" for index in range(number)]
 
     def _metrics(self) -> str:
-        address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
-        with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
-            return str(answer.read().decode())
-
-    def cancel_under_way(self) -> None:
-        """Send a large request over gRPC, cancel it, and wait until nothing is in flight."""
-        ended = threading.Event()
-        texts = self.long_work()
-        address = self.server.grpc_url.removeprefix("grpc://")
-        with triton_grpc.InferenceServerClient(address) as client:
-            self.cancel(
-                lambda: client.async_infer(
-                    "translate", [tensor(texts)], callback=lambda **_: ended.set()
-                ),
-                lambda call: call.cancel(),
-            )
-            assert ended.wait(WAIT_S)
+        return send(f"http://127.0.0.1:{self.server.ports.metrics}/metrics").body.decode()
 
     def cancel(self, begin: Callable[[], _Request], end: Callable[[_Request], object]) -> None:
         """Begin a request, end it while the engine works on it, and wait until the engine stops.
@@ -313,20 +279,16 @@ class ServeCommand:
     def gateway_is_ready(self) -> bool:
         """Whether its gateway reports that it is ready."""
         try:
-            with urllib.request.urlopen(f"{self.gateway}/readyz", timeout=10) as answer:
-                return bool(answer.status == 200)
+            return send(f"{self.gateway}/readyz", timeout_s=10).status == 200
         except OSError:
             return False
 
     def gateway_translates(self) -> bool:
         """Whether its gateway translates a sentence correctly."""
-        body = json.dumps({"text": "I'm hungry.", "target_language": "de"}).encode()
-        request = urllib.request.Request(
-            f"{self.gateway}/api/v1/translate", body, {"Content-Type": "application/json"}
-        )
+        body = {"text": "I'm hungry.", "target_language": "de"}
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return b"Ich habe Hunger." in answer.read()
+            answer = send(f"{self.gateway}/api/v1/translate", body, timeout_s=10)
+            return b"Ich habe Hunger." in answer.body
         except OSError:
             return False
 

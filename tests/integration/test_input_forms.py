@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ from dragoman_options.arguments import OptionArguments
 from dragoman_options.refusal import Refusal
 
 from tests.conftest import CommandLine
+from tests.exchanges import send
 from tests.servers import Served
 
 HUNGRY = "Ich habe Hunger."
@@ -109,16 +107,12 @@ def infer(served: Served, texts: list[str], **options: list[str]) -> tuple[int, 
         return {"name": name, "shape": [len(values), 1], "datatype": "BYTES", "data": values}
 
     inputs = [rows("text_input", texts), *(rows(*option) for option in options.items())]
-    request = urllib.request.Request(
-        f"{served.server.http_url}/v2/models/translate/infer",
-        data=json.dumps({"inputs": inputs, "outputs": [{"name": "text_output"}]}).encode(),
-    )
-    try:
-        with urllib.request.urlopen(request) as answer:
-            (output,) = json.load(answer)["outputs"]
-            return 200, (output["shape"], output["data"])
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)["error"]
+    body = {"inputs": inputs, "outputs": [{"name": "text_output"}]}
+    answer = send(f"{served.server.http_url}/v2/models/translate/infer", body)
+    if answer.status != 200:
+        return answer.status, answer.json["error"]
+    (output,) = answer.json["outputs"]
+    return 200, (output["shape"], output["data"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import signal
@@ -11,7 +10,6 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +17,7 @@ from pathlib import Path
 import pytest
 from dragoman_client import Translator
 
+from tests.exchanges import send
 from tests.servers import WAIT_S, ServeCommand, running
 
 DRAIN_S = 30
@@ -73,14 +72,9 @@ def test_no_request_of_the_gateway_is_lost_silently(server: ServeCommand, who: s
         while not ends.is_set():
             count += 1
             body = {"text": f"{number} men have {count} ships.", "target_language": "de"}
-            request = urllib.request.Request(
-                f"{server.gateway}/api/v1/translate",
-                json.dumps(body).encode(),
-                {"Content-Type": "application/json"},
-            )
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-                assert json.load(answer)["translations"][0]["text"]
-                statuses.append(answer.status)
+            answer = send(f"{server.gateway}/api/v1/translate", body)
+            assert answer.json["translations"][0]["text"]
+            statuses.append(answer.status)
 
     before, starts = server.pids(), server.log.count("ready:")
     with ThreadPoolExecutor(8) as pool:
@@ -160,7 +154,7 @@ def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
         before = server.pids()
         url = f"http://127.0.0.1:{server.port}/v2/models/translate/generate"
         with contextlib.suppress(OSError):  # refused, or broken off by the restart
-            urllib.request.urlopen(url, DEEPEST, WAIT_S)
+            send(url, DEEPEST)
         server.wait_for(lambda: "MiB more than at its start; starting again" in server.log)
         server.wait_for(server.translates)
         after = server.pids()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from dragoman_export.publishing import publish
 from dragoman_serving.launch.processes import alive
 
 from tests.conftest import REPOSITORY
+from tests.exchanges import send
 from tests.servers import WAIT_S, ServeCommand, running, starting, wait_for
 
 
@@ -180,17 +179,13 @@ def test_settings_come_from_flags_the_environment_and_a_file(
     monkeypatch.setenv("DRAGOMAN_WORKERS", "1")
     words = ("--settings", str(tmp_path / "dragoman.toml"), "--precision", "fp32")
     with running(tmp_path, *words) as server:
-        request = urllib.request.Request(
-            f"{server.http}/v2/models/translate/generate",
-            data=json.dumps({"text_input": "Good morning.", "queue_priority": 3}).encode(),
-        )
-        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-            assert json.load(answer)["text_output"]
+        body = {"text_input": "Good morning.", "queue_priority": 3}
+        assert send(f"{server.http}/v2/models/translate/generate", body).json["text_output"]
         with Translator(server.http) as translator:
             info = translator.info()
         assert info.bundles[0]["precision"] == "fp32"
-        with urllib.request.urlopen(f"http://127.0.0.1:{info.metrics_port}/metrics") as metrics:
-            assert 'dragoman_rows_limit{model="translate"} 32' in metrics.read().decode()
+        metrics = send(f"http://127.0.0.1:{info.metrics_port}/metrics").body.decode()
+        assert 'dragoman_rows_limit{model="translate"} 32' in metrics
 
 
 def test_without_triton_the_gateway_serves_alone(tmp_path: Path) -> None:
@@ -206,7 +201,7 @@ def test_without_triton_the_gateway_serves_alone(tmp_path: Path) -> None:
             assert client.info().metrics_port is None
             assert [*client.translate_stream("I'm hungry.", target_language="de")][-1].text
         wait_for(lambda: metric(server, 'dragoman_sentences_total{model="translate"}') >= 2)
-        metrics = text_of(server, "/metrics")
+        metrics = send(f"{server.gateway}/metrics").body.decode()
         assert "# TYPE dragoman_total_seconds histogram" in metrics
         assert metric(server, 'dragoman_total_seconds_bucket{le="+Inf",model="translate"}') >= 2
         assert 'dragoman_bundle_loaded{bundle="en-de-fr",model="translate"} 1.0' in metrics
@@ -221,13 +216,8 @@ def test_without_triton_the_gateway_serves_alone(tmp_path: Path) -> None:
         assert not any(map(alive, everyone))
 
 
-def text_of(server: ServeCommand, path: str) -> str:
-    with urllib.request.urlopen(server.gateway + path, timeout=WAIT_S) as answer:
-        return str(answer.read().decode())
-
-
 def metric(server: ServeCommand, name: str) -> float:
-    lines = text_of(server, "/metrics").splitlines()
+    lines = send(f"{server.gateway}/metrics").body.decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.request
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from dragoman_training.text.parallel_text import read_pairs
 from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import CORPORA, REPOSITORY
+from tests.exchanges import send
 from tests.servers import Served
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
@@ -172,7 +172,5 @@ def test_options_work_as_request_parameters_too(shipped: Served) -> None:
 
 def test_metrics_count_the_requests(shipped: Served) -> None:
     shipped.grpc.translate("Good morning.")
-    url = f"http://127.0.0.1:{shipped.server.ports.metrics}/metrics"
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        text = answer.read().decode()
-    assert 'nv_inference_request_success{model="translate"' in text
+    metrics = send(f"http://127.0.0.1:{shipped.server.ports.metrics}/metrics").body.decode()
+    assert 'nv_inference_request_success{model="translate"' in metrics

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import select
 import signal
 import threading
 import time
-import urllib.request
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +19,7 @@ from dragoman_client import Translation, TranslationError, Translator
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.launch.processes import cpu_s
 
+from tests.exchanges import send
 from tests.servers import WAIT_S, ServeCommand, Served, running, serving, starting
 
 ENGINES = ("engine", "engine 2")
@@ -48,21 +47,15 @@ def alone() -> Iterator[Served]:
 def translate(server: ServeCommand, text: str) -> str:
     """The response of the gateway, which has no cache for a new text."""
     body = {"text": text, "target_language": "de"}
-    request = urllib.request.Request(
-        f"{server.gateway}/api/v1/translate",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-        return str(json.load(answer)["translations"][0]["text"])
+    answer = send(f"{server.gateway}/api/v1/translate", body)
+    return str(answer.json["translations"][0]["text"])
 
 
 def metric(server: ServeCommand, name: str) -> float:
     """A metric of the engines, on Triton's metrics port."""
     with Translator(server.grpc, timeout_s=WAIT_S) as client:
         address = f"http://127.0.0.1:{client.info().metrics_port}/metrics"
-    with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
-        lines = answer.read().decode()
+    lines = send(address).body.decode()
     (value,) = re.findall(rf'^dragoman_{name}{{model="translate"}} (\S+)$', lines, re.MULTILINE)
     return float(value)
 
@@ -234,8 +227,7 @@ def test_without_triton_the_gateway_has_the_metrics_of_both(tmp_path: Path) -> N
             translate(server, f"{number} ships are in the harbour.")
 
         def sentences() -> float:
-            with urllib.request.urlopen(f"{server.gateway}/metrics", timeout=WAIT_S) as answer:
-                lines = answer.read().decode()
+            lines = send(f"{server.gateway}/metrics").body.decode()
             return sum(map(float, re.findall(r"^dragoman_sentences_total\S* (\S+)$", lines, re.M)))
 
         server.wait_for(lambda: sentences() >= 20)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from dragoman.kernel.tracing import TraceOptions
 from tests.collector import Collector, Span
+from tests.exchanges import send
 from tests.gateways import RunningGateway, run_gateway
 from tests.servers import serving
 
@@ -160,13 +159,9 @@ def test_scores_and_streams(traced: Traced) -> None:
 def test_a_refused_request(traced: Traced) -> None:
     body = {"text_input": TEXT, "beam_width": 99}
     trace_id = f"{uuid.uuid4().int:032x}"
-    request = urllib.request.Request(
-        f"{traced.server.http_url}/v2/models/translate/generate",
-        json.dumps(body).encode(),
-        {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"},
-    )
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(request, timeout=60)
+    context = {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"}
+    url = f"{traced.server.http_url}/v2/models/translate/generate"
+    assert send(url, body, context).status == 400
     spans = traced.collector.of_trace(trace_id, {"engine"})
     engine = the(spans, "engine")
     assert engine.failed

@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 from dragoman.kernel.replacement import KEPT_PREFIX
 from tests import debian
 from tests.conftest import REPOSITORY
+from tests.exchanges import send
 from tests.integration.wheels.conftest import Installed, installing
 from tests.servers import ServeCommand
 
@@ -129,11 +129,8 @@ def server(installed: Installed) -> Iterator[ServeCommand]:
 
 
 def test_the_shipped_model_is_served(installed: Installed, server: ServeCommand) -> None:
-    request = urllib.request.Request(
-        f"{server.http}/v2/models/translate/generate", data=json.dumps(SENTENCE).encode()
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert json.load(answer)["text_output"] == "Guten Morgen."
+    answer = send(f"{server.http}/v2/models/translate/generate", SENTENCE)
+    assert answer.json["text_output"] == "Guten Morgen."
     done = installed.dragoman(
         "translate", "--url", server.grpc, "--target-language", "de", "Good morning."
     )

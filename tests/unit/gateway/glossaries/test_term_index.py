@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import pytest
 from dragoman_gateway.glossaries.term_index import TermIndex, merged
 from dragoman_serving.request.glossary import Glossary
@@ -12,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.texts.sentences import LineBreaks
+from tests.timing import fastest_s
 
 UNCUT_BYTES = 12
 WORDS = st.sampled_from(
@@ -75,22 +73,12 @@ def test_earlier_glossaries_have_priority() -> None:
     assert merged([]) == {}
 
 
-def least_s(work: Callable[[], object], times: int) -> float:
-    """The least processor time of several calls: other work on the machine only adds to it."""
-    begins_s = []
-    for _ in range(times):
-        begins_s.append(time.thread_time())
-        work()
-    ends_s = [*begins_s[1:], time.thread_time()]
-    return min(end - begin for begin, end in zip(begins_s, ends_s, strict=True))
-
-
 def test_time_does_not_grow_with_the_number_of_terms() -> None:
     text = "The tea of word77 and word99999, and nothing else at all. " * 20
     seconds = []
     for count in (1_000, 100_000):
         index = TermIndex({f"word{number}": "x" for number in range(count)})
-        seconds.append(least_s(lambda: index.occurring(text, UNCUT_BYTES), 20))  # noqa: B023
+        seconds.append(fastest_s(lambda: index.occurring(text, UNCUT_BYTES), 20))  # noqa: B023
         assert index.size_bytes > 400 * count
     assert seconds[1] < 10 * seconds[0]
 
@@ -103,9 +91,9 @@ def test_time_depends_only_on_the_text_if_terms_share_prefixes(text: str) -> Non
     terms |= {"a" * length: "x" for length in range(1, 201)}
     index = TermIndex(terms)
     occurring = index.occurring(whole, UNCUT_BYTES)
-    took_s = least_s(lambda: index.occurring(whole, UNCUT_BYTES), 5)
+    took_s = fastest_s(lambda: index.occurring(whole, UNCUT_BYTES), 5)
     some = range(500)
-    tried_s = least_s(lambda: [whole.startswith(term, at) for at in some for term in terms], 5)
+    tried_s = fastest_s(lambda: [whole.startswith(term, at) for at in some for term in terms], 5)
     pairs_s = tried_s * len(whole) / len(some)
     assert took_s < pairs_s / 2  # far less than a step for each position and term
     assert set(occurring) <= set(terms)
