@@ -19,7 +19,6 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.kernel.text import Tokenizer
-from tests.toy import reverse_pairs
 
 if TYPE_CHECKING:
     from tests.browser import Page
@@ -121,15 +120,9 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vocabulary of the toy task's words, for the languages `en` and `de`."""
-    from dragoman_training.config import VocabularyConfig
-    from dragoman_training.text.vocabulary import train_vocabulary
+    from tests.small_bundles import make_vocabulary
 
-    from tests.tiny_models import VOCAB_SIZE
-
-    path = tmp_path_factory.mktemp("vocabulary") / "tokenizer.model"
-    texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
-    train_vocabulary(texts, ("en", "de"), VocabularyConfig(size=VOCAB_SIZE), path)
-    return path
+    return make_vocabulary(tmp_path_factory.mktemp("vocabulary"), ("en", "de"))
 
 
 @pytest.fixture(scope="session")
@@ -168,20 +161,12 @@ MakeBundle = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> MakeBundle:
     """Writes a checkpoint of a random model; takes the position of the norm."""
-    from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
-    from dragoman_training.run import checkpoint
-
-    from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
+    from tests.small_bundles import save_checkpoint
+    from tests.tiny_models import tiny_model
 
     def make(norm: str) -> Path:
         folder = tmp_path_factory.mktemp("checkpoint") / norm
-        config = RunConfig(
-            model=tiny_config(norm),
-            data=DataConfig(languages=("en", "de")),
-            vocabulary=VocabularyConfig(size=VOCAB_SIZE),
-        )
-        checkpoint.save(folder, tiny_model(norm).state_dict(), config, tokenizer_path)
-        return folder
+        return save_checkpoint(folder, tiny_model(norm), tokenizer_path)
 
     return make
 
@@ -199,65 +184,31 @@ def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: M
 @pytest.fixture(scope="session")
 def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> Path:
     """A bundle of a random model with every feature that only imported models have."""
-    import torch
-    from dragoman_export.bundle import export_bundle
-    from dragoman_training.config import RunConfig, VocabularyConfig
-    from dragoman_training.network.transformer import Transformer
-    from dragoman_training.run import checkpoint
-
-    from tests.tiny_models import VOCAB_SIZE, elaborate_config
+    from tests.small_bundles import make_bundle
+    from tests.tiny_models import random_elaborate_model
 
     folder = tmp_path_factory.mktemp("elaborate")
-    torch.manual_seed(0)
-    model = Transformer(elaborate_config())
-    with torch.no_grad():
-        model.own_output.weight.mul_(3.0)
-        for name, weight in model.named_parameters():
-            if name.endswith("bias"):
-                weight.normal_(std=0.3)
-    config = RunConfig(model=elaborate_config(), vocabulary=VocabularyConfig(size=VOCAB_SIZE))
-    checkpoint.save(folder / "checkpoint", model.state_dict(), config, tokenizer_path)
-    export_bundle(folder / "checkpoint", folder / "bundle", storage="fp16")
-    return folder / "bundle"
+    return make_bundle(folder, random_elaborate_model(), tokenizer_path, storage="fp16")
 
 
 @pytest.fixture(scope="session")
 def ssru_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> Path:
     """A bundle of a random model with an SSRU decoder."""
-    from dragoman_export.bundle import export_bundle
-    from dragoman_training.config import RunConfig, VocabularyConfig
-    from dragoman_training.run import checkpoint
+    from tests.small_bundles import make_bundle
+    from tests.tiny_models import random_ssru_model
 
-    from tests.tiny_models import VOCAB_SIZE, random_ssru_model
-
-    folder, model = tmp_path_factory.mktemp("ssru"), random_ssru_model()
-    config = RunConfig(model=model.config, vocabulary=VocabularyConfig(size=VOCAB_SIZE))
-    checkpoint.save(folder / "checkpoint", model.state_dict(), config, tokenizer_path)
-    export_bundle(folder / "checkpoint", folder / "bundle")
-    return folder / "bundle"
+    return make_bundle(tmp_path_factory.mktemp("ssru"), random_ssru_model(), tokenizer_path)
 
 
 @pytest.fixture(scope="session")
 def three_languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of a random model for English and German, German and French."""
-    from dragoman_export.bundle import export_bundle
-    from dragoman_training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
-    from dragoman_training.run import checkpoint
-    from dragoman_training.text.vocabulary import train_vocabulary
+    from dragoman_training.config import CorpusConfig, DataConfig
 
-    from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
+    from tests.small_bundles import LANGUAGES, make_bundle, make_vocabulary
+    from tests.tiny_models import tiny_model
 
     folder = tmp_path_factory.mktemp("three")
-    tokenizer = folder / "tokenizer.model"
-    texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
-    languages = ("en", "de", "fr")
-    train_vocabulary(texts, languages, VocabularyConfig(size=VOCAB_SIZE), tokenizer)
     corpora = (CorpusConfig("a", ("en", "de")), CorpusConfig("b", ("de", "fr")))
-    config = RunConfig(
-        model=tiny_config(),
-        data=DataConfig(languages=languages, train=corpora),
-        vocabulary=VocabularyConfig(size=VOCAB_SIZE),
-    )
-    checkpoint.save(folder / "checkpoint", tiny_model().state_dict(), config, tokenizer)
-    export_bundle(folder / "checkpoint", folder / "bundle")
-    return folder / "bundle"
+    data = DataConfig(languages=LANGUAGES, train=corpora)
+    return make_bundle(folder, tiny_model(), make_vocabulary(folder, LANGUAGES), data)

@@ -70,3 +70,15 @@ def elaborate_config() -> ModelConfig:
         src_vocab_size=VOCAB_SIZE,
         own_output=True,
     )
+
+
+def random_elaborate_model() -> Transformer:
+    """A random model with every feature that only imported models have."""
+    torch.manual_seed(0)
+    model = Transformer(elaborate_config())
+    with torch.no_grad():
+        model.own_output.weight.mul_(3.0)
+        for name, weight in model.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_(std=0.3)
+    return model
