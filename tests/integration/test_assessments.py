@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from dragoman_client import AsyncTranslator, SoftAlignment, WordAlignment
+from dragoman_client import AsyncTranslator, SoftAlignment
 from dragoman_client import Translator as Client
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
@@ -23,15 +23,16 @@ Protocol = Literal["grpc", "http"]
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 @pytest.mark.parametrize("width", [1, 4])
-def test_token_scores_and_confidence_equal_the_engines(
-    shipped: Served, protocol: Protocol, width: int
-) -> None:
+def test_assessments_equal_the_engines(shipped: Served, protocol: Protocol, width: int) -> None:
     client: Client = getattr(shipped, protocol)
-    translations = client.translate(
-        TEXTS, beam_width=width, return_token_scores=True, return_confidence=True
+    options = OptionArguments(
+        beam_width=width,
+        return_token_scores=True,
+        return_confidence=True,
+        return_alignments="hard",
     )
+    translations = client.translate(TEXTS, **options)
     translator = Translator(BUNDLE)
-    options = OptionArguments(beam_width=width, return_token_scores=True)
     expected = translator.translate(TEXTS, options)
     translator.close()
     for translation, right in zip(translations, expected, strict=True):
@@ -44,25 +45,8 @@ def test_token_scores_and_confidence_equal_the_engines(
             right.assessment.log_probs, abs=1e-3
         )
         assert translation.confidence == pytest.approx(right.confidence, abs=1e-3)
-        assert translation.alignments is None
+        assert str(translation.alignments) == str(right.assessment.alignment)
         assert translation.score is None
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
-    client: Client = getattr(shipped, protocol)
-    translations = client.translate(TEXTS, return_alignments="hard", num_return_sequences=2)
-    for text, best in zip(TEXTS, translations, strict=True):
-        for translation in (best, *best.alternatives):
-            assert isinstance(translation.alignments, WordAlignment)
-            links = translation.alignments.links
-            assert {target for _, target in links} == set(range(len(translation.text.split())))
-            assert {source for source, _ in links} <= set(range(len(text.split())))
-    (tom,) = client.translate(["Tom and Mary live in Boston."], return_alignments="hard")
-    words = tom.text.split()
-    assert isinstance(tom.alignments, WordAlignment)
-    assert (0, words.index("Tom")) in tom.alignments.links
-    assert (5, words.index("Boston.")) in tom.alignments.links
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

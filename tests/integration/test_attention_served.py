@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dragoman_client import Attention, InvalidRequest
+from dragoman_client import InvalidRequest
 from dragoman_client import Translator as Client
-from dragoman_options.arguments import OptionArguments
-from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
 from dragoman.kernel.attention_maps import KINDS
@@ -22,27 +20,6 @@ from tests.servers import WAIT_S, Served
 
 TEXT = "The animal didn't cross the street because it was too tired."
 TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."
-
-
-@pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_attention_equals_the_bundles(shipped: Served, protocol: str) -> None:
-    client: Client = getattr(shipped, protocol)
-    attention = client.score(TEXT, TARGET, return_attention=True).attention
-    translator = Translator(BUNDLE)
-    options = OptionArguments(return_attention=True)
-    (right,) = translator.score([TEXT], [TARGET], options).future.result(60)
-    translator.close()
-    assert isinstance(attention, Attention)
-    assert right.attention is not None
-    assert attention.said == right.attention.said == right.tokens
-    assert attention.source == right.attention.source
-    assert attention.read == right.attention.read
-    assert attention.alignment_heads == right.attention.alignment_heads != ()
-    assert attention.aligns_when_read == right.attention.aligns_when_read
-    for kind in KINDS:
-        np.testing.assert_allclose(
-            getattr(attention, kind), right.attention.weights(kind), atol=2e-5
-        )
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
-from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
+from dragoman_client import DeadlineExceeded
 
 from tests.servers import WAIT_S, Served, serving
 from tests.waiting import hang
@@ -34,41 +34,22 @@ def engine(request: pytest.FixtureRequest, served: Served) -> Iterator[str]:
     os.kill(served.server.engine.pid, signal.SIGCONT)
 
 
-def ask(url: str, method: str, asynchronously: bool) -> None:
-    """Wait for the complete response, for longer than the server does."""
-    texts = (TEXT, TRANSLATION) if method == "score" else (TEXT,)
-
-    async def run() -> None:
-        async with AsyncTranslator(url, timeout_s=WAIT_S, retries=0) as translator:
-            answer = getattr(translator, method)(*texts)
-            if method == "translate_stream":
-                assert [part async for part in answer]
-            else:
-                await answer
-
-    if asynchronously:
-        asyncio.run(run())
-        return
-    with Translator(url, timeout_s=WAIT_S, retries=0) as translator:
-        answer = getattr(translator, method)(*texts)
-        if method == "translate_stream":
-            assert list(answer)
-
-
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("asynchronously", [False, True])
-@pytest.mark.parametrize("method", ["translate", "translate_stream", "score"])
-def test_the_servers_deadline_is_not_a_refusal(
+@pytest.mark.parametrize("method", ["translate", "parts", "score"])
+async def test_the_servers_deadline_is_not_a_refusal(
     served: Served,
     engine: str,
+    either: Callable[..., Any],
     method: str,
-    asynchronously: bool,
     protocol: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The client itself waits for longer than the server does."""
     for wire in ("http_wire", "grpc_wire"):
         monkeypatch.setattr(f"dragoman_client.transports.{wire}.microseconds", lambda _timeout_s: 1)
+    texts = (TEXT, TRANSLATION) if method == "score" else (TEXT,)
     url = getattr(served.server, f"{protocol}_url")
-    with pytest.raises(DeadlineExceeded, match=r"^the deadline passed") as caught:
-        ask(url, method, asynchronously)
+    async with either(url, timeout_s=WAIT_S, retries=0) as client:
+        with pytest.raises(DeadlineExceeded, match=r"^the deadline passed") as caught:
+            await getattr(client, method)(*texts)
     assert ("the engine did not answer" in str(caught.value)) is (engine == "hangs")

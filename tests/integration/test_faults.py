@@ -8,9 +8,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-import tritonclient.grpc as triton_grpc
 
-from tests.servers import WAIT_S, Served, serving, tensor
+from tests.servers import Served, serving
 from tests.waiting import hang
 
 TIMEOUT_US = 500_000
@@ -23,30 +22,6 @@ def served() -> Iterator[Served]:
     """A server whose engine may be stopped for a while. Nothing monitors it here."""
     with serving() as server:
         yield server
-
-
-@pytest.fixture
-def hung(served: Served) -> Iterator[Served]:
-    """A server whose engine does not answer."""
-    assert served.server.engine
-    hang(served.server.engine.pid)
-    yield served
-    os.kill(served.server.engine.pid, signal.SIGCONT)
-
-
-@pytest.mark.parametrize("where", ["parameter", "grpc"])
-def test_a_request_with_a_timeout_is_answered_while_the_engine_hangs(
-    hung: Served, where: str
-) -> None:
-    message = "the deadline passed, and the engine did not answer"
-    if where == "parameter":
-        _, answer = hung.generate({"text_input": "I'm hungry.", "timeout": TIMEOUT_US})
-        assert message in answer["error"]
-    else:
-        client = triton_grpc.InferenceServerClient(hung.server.grpc_url.removeprefix("grpc://"))
-        inputs = [tensor(["I'm hungry."])]
-        with client, pytest.raises(triton_grpc.InferenceServerException, match=message):
-            client.infer("translate", inputs, timeout=TIMEOUT_US, client_timeout=WAIT_S)
 
 
 def test_late_answers_of_an_engine_that_hung_are_dropped(served: Served) -> None:

@@ -170,11 +170,6 @@ def test_numbers_are_checked_when_they_are_read(
     assert f"argument {word[0]}: {word[1]!r}: give" in capsys.readouterr().err
 
 
-def test_an_unavailable_server_is_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["load-test", "--url", "grpc://127.0.0.1:1"]) == 1
-    assert "grpc://127.0.0.1:1" in capsys.readouterr().err
-
-
 def test_a_server_without_metrics_is_measured_too(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,13 +30,6 @@ The <code>water()</code> function is called <strong>every day</strong>. Do you s
 <script>document.write("<b>untouched</b>")</script>
 </body></html>
 """
-XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
-<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en"
- target-language="de" original="a" datatype="plaintext"><body>
-<trans-unit id="1"><source>Press <g id="1">the red button</g> now<x id="2"/>.</source></trans-unit>
-<trans-unit id="2" translate="no"><source>Key</source></trans-unit>
-</body></file></xliff>
-"""
 
 
 DOCUMENTATION = (REPOSITORY / "docs" / "documents.md").read_text(encoding="utf-8")
@@ -109,17 +102,6 @@ def test_a_page(
     assert translate(shipped, "--format", "auto", "--input", page, "--output", target) == 0
     check_page(target.read_text(encoding="utf-8"))
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["page.html", "seite.html"]
-
-
-def test_xliff(shipped: Served, tmp_path: Path) -> None:
-    source, target = tmp_path / "a.xlf", tmp_path / "b.xlf"
-    source.write_text(XLIFF, encoding="utf-8")
-    assert translate(shipped, "--format", "xliff", "--input", source, "--output", target) == 0
-    document = target.read_text(encoding="utf-8")
-    assert '<g id="1">den roten Knopf</g>' in document
-    assert document.count("<target") == 1
-    for line in XLIFF.splitlines():
-        assert line.partition("</trans-unit>")[0] in document
 
 
 def test_the_example_page(translated: Path) -> None:

@@ -147,29 +147,3 @@ def test_load_tests(gateway: RunningGateway, tmp_path: Path, protocol: str) -> N
     for point in points:
         assert not point.errors, point.examples
         assert point.requests > 0
-
-
-def test_load_tests_of_streams(gateway: RunningGateway, tmp_path: Path) -> None:
-    file = tmp_path / "run.json"
-    words = ("--url", gateway.url, "--protocol", "own", "--target-language", "de", *BRIEFLY)
-    stream = ("--stream", "--beam-width", "1", "--concurrency", "2", "--json", str(file))
-    assert main(["--quiet", "load-test", *words, *stream]) == 0
-    (point,) = Run.read(file).points
-    assert not point.errors, point.examples
-    assert sum(window.tokens for window in point.windows) > 0
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--protocol", "deepl", "--stream"), "has no streams"),
-        (("--protocol", "deepl", "--beam-width", "3"), "beam_width"),
-        (("--protocol", "libretranslate", "--no-repair"), "has no such option"),
-        (("--protocol", "own", "--url", "grpc://localhost:1"), "for http:// and https://"),
-    ],
-)
-def test_invalid_load_tests_are_refused(
-    gateway: RunningGateway, words: tuple[str, ...], message: str, cli: CommandLine
-) -> None:
-    server = ("--url", gateway.url, "--target-language", "de")
-    assert message in cli.refuses("load-test", *server, *words)
