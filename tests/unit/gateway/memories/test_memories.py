@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,14 @@ ANNA, BERT = Caller("anna", "anna"), Caller("bert", "bert")
 EN_DE = ("en", "de")
 
 
-def run(
-    work: Callable[[Memories], Awaitable[None]], folder: Path | None = None, **given: Any
-) -> None:
-    async def main() -> None:
-        store = Store(folder)
+@asynccontextmanager
+async def opened(folder: Path | None = None, **given: Any) -> AsyncIterator[Memories]:
+    with closing(Store(folder)) as store:
         memories = Memories(GatewaySettings(folder=folder, **given), store)
         try:
-            await work(memories)
+            yield memories
         finally:
             await memories.close()
-            store.close()
-
-    asyncio.run(main())
 
 
 def reading(*pairs: Pair, at_once: int = 2) -> ReadPairs:
@@ -49,8 +45,8 @@ def numbered(count: int) -> list[Pair]:
     return [Pair(f"Text number {number}.", f"Text Nummer {number}.") for number in range(count)]
 
 
-def test_a_memory_is_stored(tmp_path: Path) -> None:
-    async def write(of: Memories) -> None:
+async def test_a_memory_is_stored(tmp_path: Path) -> None:
+    async with opened(tmp_path) as of:
         made = await of.create(ANNA, " mine ", EN_DE)
         assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
         assert (made.name, made.segment_count, made.source_language) == ("mine", 0, "en")
@@ -59,8 +55,8 @@ def test_a_memory_is_stored(tmp_path: Path) -> None:
         assert changed.size_bytes > 0
         assert changed.updated >= made.created
         assert (await of.add(ANNA, made.id, reading(*numbered(7)))).segment_count == 7
-
-    async def read(of: Memories) -> None:
+    assert len(list((tmp_path / "memories").iterdir())) == 1
+    async with opened(tmp_path) as of:
         (stored,) = await of.all(ANNA)
         assert await of.get(ANNA, stored.id.upper()) == stored
         (best, *_) = await of.search(ANNA, stored.id, "Text  number 5.", 75, 3)
@@ -69,15 +65,11 @@ def test_a_memory_is_stored(tmp_path: Path) -> None:
         assert content.count(b"<tu>") == 7
         await of.delete(ANNA, stored.id)
         assert await of.all(ANNA) == []
-
-    run(write, tmp_path)
-    assert len(list((tmp_path / "memories").iterdir())) == 1
-    run(read, tmp_path)
     assert list((tmp_path / "memories").iterdir()) == []
 
 
-def test_texts_take_their_translations_from_it() -> None:
-    async def work(of: Memories) -> None:
+async def test_texts_take_their_translations_from_it() -> None:
+    async with opened() as of:
         memory = await of.create(ANNA, "a", EN_DE)
         await of.add(ANNA, memory.id, reading(*numbered(3)))
         texts = ["Text number 1.", "Another.", " Text number 2.\n"]
@@ -93,11 +85,9 @@ def test_texts_take_their_translations_from_it() -> None:
             with pytest.raises(errors.InvalidInput, match=message):
                 await of.stored(ANNA, memory.id, texts, (), options)
 
-    run(work)
 
-
-def test_pages_and_parts_of_texts() -> None:
-    async def work(of: Memories) -> None:
+async def test_pages_and_parts_of_texts() -> None:
+    async with opened() as of:
         memory = await of.create(ANNA, "a", EN_DE)
         await of.add(ANNA, memory.id, reading(*numbered(25)))
         seen: list[str] = []
@@ -114,11 +104,9 @@ def test_pages_and_parts_of_texts() -> None:
             page, _ = await of.page(ANNA, memory.id, 0, 100, part, has_case)
             assert len(page) == count
 
-    run(work)
 
-
-def test_other_callers_do_not_see_a_memory() -> None:
-    async def work(of: Memories) -> None:
+async def test_other_callers_do_not_see_a_memory() -> None:
+    async with opened() as of:
         memory = await of.create(ANNA, "a", EN_DE)
         for caller in (BERT, ANONYMOUS):
             assert await of.all(caller) == []
@@ -138,11 +126,9 @@ def test_other_callers_do_not_see_a_memory() -> None:
             await of.create(stranger, "a", EN_DE)
         assert (await of.get(ANNA, memory.id)).name == "a"
 
-    run(work)
 
-
-def test_limits_of_a_caller_and_of_all() -> None:
-    async def number(of: Memories) -> None:
+async def test_limits_of_a_caller_and_of_all() -> None:
+    async with opened(memories_per_owner=2) as of:
         for name in ("a", "b"):
             await of.create(ANNA, name, EN_DE)
         with pytest.raises(
@@ -150,16 +136,14 @@ def test_limits_of_a_caller_and_of_all() -> None:
         ):
             await of.create(ANNA, "c", EN_DE)
         await of.create(BERT, "a", EN_DE)
-
-    async def segments(of: Memories) -> None:
+    async with opened(memory_segments=10) as of:
         memory = await of.create(ANNA, "a", EN_DE)
         with pytest.raises(errors.TooLarge, match="11 segments, more than 10"):
             await of.add(ANNA, memory.id, reading(*numbered(11)))
         assert (await of.get(ANNA, memory.id)).segment_count == 0
         assert await of.search(ANNA, memory.id, "Text number 1.", 75, 5) == []
         assert (await of.add(ANNA, memory.id, reading(*numbered(10)))).segment_count == 10
-
-    async def size(of: Memories) -> None:
+    async with opened(memory_bytes_per_owner=200_000) as of:
         first, second = [await of.create(ANNA, name, EN_DE) for name in "ab"]
         await of.add(ANNA, first.id, reading(*numbered(10)))
         with pytest.raises(errors.TooLarge, match="bytes, more than"):
@@ -169,13 +153,9 @@ def test_limits_of_a_caller_and_of_all() -> None:
         other = await of.create(BERT, "a", EN_DE)
         assert (await of.add(BERT, other.id, reading(*numbered(20)))).segment_count == 20
 
-    run(number, memories_per_owner=2)
-    run(segments, memory_segments=10)
-    run(size, memory_bytes_per_owner=200_000)
 
-
-def test_a_file_that_ends_in_an_error_changes_nothing() -> None:
-    async def work(of: Memories) -> None:
+async def test_a_file_that_ends_in_an_error_changes_nothing() -> None:
+    async with opened() as of:
         memory = await of.create(ANNA, "a", EN_DE)
         read = reading(*numbered(4))
 
@@ -193,13 +173,10 @@ def test_a_file_that_ends_in_an_error_changes_nothing() -> None:
             with pytest.raises(errors.InvalidInput, match="name: give 1 to 1024 characters"):
                 await of.create(ANNA, name, EN_DE)
 
-    run(work)
 
-
-def test_a_memory_is_read_while_it_grows() -> None:
+async def test_a_memory_is_read_while_it_grows() -> None:
     """A long import does not hold up other requests."""
-
-    async def work(of: Memories) -> None:
+    async with opened() as of:
         memory = await of.create(ANNA, "a", EN_DE)
         await of.add(ANNA, memory.id, reading(*numbered(3)))
         goes_on, begun = asyncio.Event(), asyncio.Event()
@@ -218,13 +195,10 @@ def test_a_memory_is_read_while_it_grows() -> None:
         goes_on.set()
         assert (await adding).segment_count == 4
 
-    run(work)
 
-
-def test_an_import_that_is_cancelled_while_it_is_stored_counts(tmp_path: Path) -> None:
+async def test_an_import_that_is_cancelled_while_it_is_stored_counts(tmp_path: Path) -> None:
     """Otherwise a client that leaves at the end would have a memory of any size."""
-
-    async def work(of: Memories) -> None:
+    async with opened(tmp_path) as of:
         memory = await of.create(ANNA, "a", EN_DE)
         read, last = reading(*numbered(7)), asyncio.Event()
 
@@ -243,11 +217,9 @@ def test_an_import_that_is_cancelled_while_it_is_stored_counts(tmp_path: Path) -
         assert stored.segment_count == 7
         assert stored.size_bytes > 0
 
-    run(work, tmp_path)
 
-
-def test_a_memory_whose_creation_is_cancelled_does_not_exist(tmp_path: Path) -> None:
-    async def work(of: Memories) -> None:
+async def test_a_memory_whose_creation_is_cancelled_does_not_exist(tmp_path: Path) -> None:
+    async with opened(tmp_path) as of:
         for pause_s in (0.0, 0.0, 0.0005, 0.001, 0.002, 0.004):
             creating = asyncio.create_task(of.create(ANNA, "a", EN_DE))
             await asyncio.sleep(pause_s)
@@ -259,11 +231,9 @@ def test_a_memory_whose_creation_is_cancelled_does_not_exist(tmp_path: Path) -> 
             assert await of.all(ANNA) == []
             assert [*tmp_path.glob("memories/*")] == []
 
-    run(work, tmp_path)
 
-
-def test_a_file_that_is_damaged_or_missing_is_an_error(tmp_path: Path) -> None:
-    async def work(of: Memories) -> None:
+async def test_a_file_that_is_damaged_or_missing_is_an_error(tmp_path: Path) -> None:
+    async with opened(tmp_path) as of:
         memory = await of.create(ANNA, "a", EN_DE)
         (path,) = tmp_path.glob("memories/*.sqlite")
         for content in (b"", b"x" * 5000):
@@ -275,5 +245,3 @@ def test_a_file_that_is_damaged_or_missing_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(errors.NotFound, match="deleted just now"):
             await of.tmx(ANNA, memory.id)
         assert not path.exists()
-
-    run(work, tmp_path)
