@@ -3,7 +3,6 @@ some again."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -209,29 +208,6 @@ def test_requests_that_store_nothing_are_answered(disk: Disk, served: Served) ->
         for path in ("/api/v1/usage", "/v2/usage", "/api/v1/documents", "/readyz"):
             assert served.send("GET", path).status == 200
     assert served.send("DELETE", f"/api/v1/glossaries/{glossary_id}").status == 204
-
-
-def test_usage_is_written_when_there_is_space(disk: Disk, served: Served) -> None:
-    def written() -> int:
-        connection = sqlite3.connect(disk.folder / FILE_NAME)
-        with contextlib.closing(connection):
-            return int(connection.execute("SELECT sum(characters) FROM usage").fetchone()[0] or 0)
-
-    def counted() -> int:
-        return int(served.send("GET", "/api/v1/usage").json["characters"])
-
-    def all_is_written() -> bool:
-        served.app.send("GET", "/livez")  # lets the gateway's tasks run
-        return written() == counted()
-
-    wait_for(all_is_written)
-    before = counted()
-    with disk.full():
-        assert served.send("POST", "/api/v1/translate", {"text": "Hi", **OWN_FIELDS}).status == 200
-        served.app.run(asyncio.sleep(1.5))  # it is tried every second
-        assert (written(), counted()) == (before, before + 2)
-    wait_for(all_is_written)
-    assert counted() == before + 2
 
 
 def test_a_disk_that_fills_up_fails_the_document_being_translated(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -26,9 +25,9 @@ from dragoman_gateway.web.requests import FORM, FORM_BYTES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchanges import file_form, multipart
+from tests.exchanges import multipart
 from tests.timing import fastest_s
-from tests.unit.gateway.asgi import Application, tracebacks
+from tests.unit.gateway.asgi import Application
 
 TEXT = {"q": "Hello.", "source": "en", "target": "de"}
 JSON = {"content-type": "application/json"}
@@ -408,34 +407,3 @@ def test_an_upload_is_written_once_and_off_the_event_loop(
 def _written_bytes() -> int:
     """By all threads of this process, to files and sockets."""
     return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
-
-
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        ("/api/v1/documents", {"source_language": "en", "target_language": "de"}),
-        ("/v2/document", {"source_lang": "EN", "target_lang": "DE"}),
-        ("/translate_file", {"source": "en", "target": "de"}),
-    ],
-)
-@pytest.mark.parametrize("where", ["upload", "job"])
-def test_an_upload_to_a_full_disk_may_be_repeated_later(
-    path: str,
-    fields: dict[str, str],
-    where: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with Application() as app:
-        if where == "job":
-            monkeypatch.setattr(app.gateway.jobs._queue.files, "begin", fail)
-        else:
-            monkeypatch.setattr("starlette.formparsers.UploadFile.write", fail)
-        answer = app.call("POST", path, *file_form("a.txt", "Hello.", fields))
-    assert (answer.status, answer.headers["retry-after"]) == (503, "60")
-    assert b"disk is full" in answer.body
-    assert "disk is full" in caplog.text
-    assert not tracebacks(caplog)
