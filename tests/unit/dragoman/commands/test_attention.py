@@ -29,13 +29,11 @@ from tests.conftest import CommandLine, MakeBundle
 from tests.drawings import data_of, texts_of
 
 TEXT, TRANSLATION = "red blue green", "green blue red"
+Refusal = Callable[..., str]
 
 
 def run(*words: object) -> int:
     return main(["attention", *map(str, words)])
-
-
-Refusal = Callable[..., str]
 
 
 @pytest.fixture
@@ -108,7 +106,7 @@ def test_a_single_token_can_be_drawn(random_bundle: Path, tmp_path: Path) -> Non
 
 
 def test_the_model_itself_is_drawn_with_its_sizes(
-    random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
+    random_bundle: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
     out = tmp_path / "model.svg"
     assert run("--figure", "architecture", "--model", random_bundle, "--out", out) == 0
@@ -133,65 +131,69 @@ def test_no_text_ends_the_script_that_contains_it() -> None:
     assert not re.search(r"(src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|@import|url\(", page)
 
 
+REFUSED_WITH_A_TEXT = [
+    (("",), "the text is empty: give a sentence"),
+    (("red " * 400,), "more than 254: shorten it"),
+    (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
+    (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
+    (("red", "--translation", " "), "target 0 is empty, but its text is not"),
+    (("red", "--layer", "3"), "--layer 3: cross attention has layers 0 to 2"),
+    (("red", "--layer", "-1"), "--layer -1: cross"),
+    (("red", "--head", "0", "4"), "--head 4: the model has heads 0 to 3"),
+    (("red", "--token", "99"), "--token 99: there are tokens 0 to "),
+    ((), "no text: give a sentence"),
+    (("red \udcff",), "the text is not UTF-8 at character 4"),
+    (("red", "--translation", "\udcff"), "the translation is not UTF-8 at character 0"),
+    (("red", "--source-language", "de", "--target-language", "de"), "are both 'de'"),
+    (("red", "--head", "0", "1", "0"), "--head 0: is named twice"),
+    (("red", "--positions", "9999"), "--positions 9999: is for --figure positions"),
+    (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
+]
+REFUSED_WITHOUT_A_TEXT = [
+    (("red",), "leave out the text"),
+    (("--translation", "rot"), "leave out --translation"),
+    (("--source-language", "en"), "leave out --source-language"),
+    (("--target-language", "de"), "leave out --target-language"),
+    (("--kind", "encoder"), "leave out --kind"),
+    (("--layer", "0"), "leave out --layer"),
+    (("--head", "0"), "leave out --head"),
+    (("--token", "0"), "leave out --token"),
+    (("--positions", "9"), "--positions 9: is for --figure positions"),
+    (("--figure", "positions", "--positions", "0"), "--positions 0: give 1 to 512"),
+    (("--figure", "positions", "--positions", "513"), "--positions 513: give 1 to 512"),
+]
+REFUSED_BY_A_CHECKPOINT = [
+    (("",), "the text is empty"),
+    (("red " * 400,), "more than 254: shorten it"),
+    (("red", "--target-language", "xx"), "not translate from 'any' into 'xx': it has en-de, d"),
+    (("red", "--translation", ""), "the translation is empty"),
+]
+
+
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("made", "name", "words", "message"),
     [
-        (("",), "the text is empty: give a sentence"),
-        (("red " * 400,), "more than 254: shorten it"),
-        (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
-        (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
-        (("red", "--translation", " "), "target 0 is empty, but its text is not"),
-        (("red", "--layer", "3"), "--layer 3: cross attention has layers 0 to 2"),
-        (("red", "--layer", "-1"), "--layer -1: cross"),
-        (("red", "--head", "0", "4"), "--head 4: the model has heads 0 to 3"),
-        (("red", "--token", "99"), "--token 99: there are tokens 0 to "),
-        ((), "no text: give a sentence"),
-        (("red \udcff",), "the text is not UTF-8 at character 4"),
-        (("red", "--translation", "\udcff"), "the translation is not UTF-8 at character 0"),
-        (("red", "--source-language", "de", "--target-language", "de"), "are both 'de'"),
-        (("red", "--head", "0", "1", "0"), "--head 0: is named twice"),
-        (("red", "--positions", "9999"), "--positions 9999: is for --figure positions"),
-        (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
+        *(("bundle", "a.html", *refused) for refused in REFUSED_WITH_A_TEXT),
+        *(
+            ("bundle", "a.svg", ("--figure", "architecture", *words), message)
+            for words, message in REFUSED_WITHOUT_A_TEXT
+        ),
+        *(("checkpoint", "a.html", *refused) for refused in REFUSED_BY_A_CHECKPOINT),
     ],
 )
 def test_invalid_input_is_refused_in_one_line(
+    made: str,
+    name: str,
     words: tuple[str, ...],
     message: str,
     random_bundle: Path,
+    random_checkpoint: MakeBundle,
     tmp_path: Path,
-    refusal: Callable[..., str],
+    refusal: Refusal,
 ) -> None:
-    out = tmp_path / "a.html"
-    assert message in refusal(*words, "--model", random_bundle, "--out", out)
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("red",), "leave out the text"),
-        (("--translation", "rot"), "leave out --translation"),
-        (("--source-language", "en"), "leave out --source-language"),
-        (("--target-language", "de"), "leave out --target-language"),
-        (("--kind", "encoder"), "leave out --kind"),
-        (("--layer", "0"), "leave out --layer"),
-        (("--head", "0"), "leave out --head"),
-        (("--token", "0"), "leave out --token"),
-        (("--positions", "9"), "--positions 9: is for --figure positions"),
-        (("--figure", "positions", "--positions", "0"), "--positions 0: give 1 to 512"),
-        (("--figure", "positions", "--positions", "513"), "--positions 513: give 1 to 512"),
-    ],
-)
-def test_options_that_do_not_apply_to_a_model_alone_are_refused(
-    words: tuple[str, ...],
-    message: str,
-    random_bundle: Path,
-    tmp_path: Path,
-    refusal: Callable[..., str],
-) -> None:
-    out = tmp_path / "a.svg"
-    figure = () if "--figure" in words else ("--figure", "architecture")
-    assert message in refusal(*figure, *words, "--model", random_bundle, "--out", out)
+    out = tmp_path / name
+    model = random_bundle if made == "bundle" else random_checkpoint("post")
+    assert message in refusal(*words, "--model", model, "--out", out)
     assert not out.exists()
 
 
@@ -217,7 +219,7 @@ def test_impossible_checkpoints_are_not_drawn(
     value: object,
     random_checkpoint: MakeBundle,
     tmp_path: Path,
-    refusal: Callable[..., str],
+    refusal: Refusal,
 ) -> None:
     config = random_checkpoint("post") / checkpoint_folder.CONFIG
     values = json.loads(config.read_text(encoding="utf-8"))
@@ -244,7 +246,7 @@ def test_impossible_bundles_are_not_drawn(
 
 @pytest.mark.parametrize("size", [63, 1 << 40])
 def test_positions_of_odd_sizes_are_not_drawn(
-    size: int, random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
+    size: int, random_bundle: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
     bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
     manifest = Manifest.load(random_bundle)
@@ -257,7 +259,7 @@ def test_positions_of_odd_sizes_are_not_drawn(
 
 
 def test_an_ssru_decoder_is_drawn_without_self_attention(
-    ssru_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
+    ssru_bundle: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
     page, picture = tmp_path / "a.html", tmp_path / "a.svg"
     models = ("--model", ssru_bundle), ("--model", ssru_bundle.parent / "checkpoint")
@@ -306,28 +308,8 @@ def test_characters_without_a_font_are_reported_in_one_line(
     assert "Warning" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("",), "the text is empty"),
-        (("red " * 400,), "more than 254: shorten it"),
-        (("red", "--target-language", "xx"), "not translate from 'any' into 'xx': it has en-de, d"),
-        (("red", "--translation", ""), "the translation is empty"),
-    ],
-)
-def test_invalid_input_to_a_checkpoint_is_refused_in_one_line(
-    words: tuple[str, ...],
-    message: str,
-    random_checkpoint: MakeBundle,
-    tmp_path: Path,
-    refusal: Callable[..., str],
-) -> None:
-    out = tmp_path / "a.html"
-    assert message in refusal(*words, "--model", random_checkpoint("post"), "--out", out)
-
-
 def test_a_file_that_cannot_be_written_is_named_at_once(
-    random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
+    random_bundle: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
     (tmp_path / "folder.html").mkdir()
     for out, message in (
@@ -346,7 +328,7 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
 
 
 def test_models_that_cannot_be_drawn_are_named(
-    random_bundle: Path, tmp_path: Path, refusal: Callable[..., str]
+    random_bundle: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
     out = tmp_path / "a.svg"
     assert "no such folder" in refusal("red", "--model", tmp_path / "none", "--out", out)
