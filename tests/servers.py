@@ -268,6 +268,18 @@ class ServeCommand:
                         pids[name if number in ("", "1") else f"{name} {number}"] = pid
         return pids
 
+    @contextlib.contextmanager
+    def replacing(self, *names: str) -> Iterator[dict[str, int]]:
+        """Check that these processes are replaced in the meantime and the others stay.
+
+        Its value has the process ids of the former processes.
+        """
+        before = self.pids()
+        yield before
+        after = self.pids()
+        assert after.keys() == before.keys(), self.log
+        assert {name for name in before if before[name] != after[name]} == {*names}, self.log
+
     def translates(self) -> bool:
         """Whether it translates a sentence correctly."""
         with Translator(self.http, timeout_s=10, retries=0) as client:
