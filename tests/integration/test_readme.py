@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,17 +22,8 @@ from tritonclient.grpc import service_pb2
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY, CommandLine
+from tests.doc_examples import blocks_with, run, run_code
 from tests.servers import Served
-
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def blocks(language: str, word: str, page: str = "README.md") -> list[str]:
-    """Code blocks of a language that contain a word."""
-    text = (REPOSITORY / page).read_text(encoding="utf-8")
-    codes = [code for kind, code in BLOCK.findall(text) if kind == language and word in code]
-    assert codes, f"{page} has no {language} block with {word!r}"
-    return codes
 
 
 def here(code: str, served: Served) -> str:
@@ -44,16 +34,9 @@ def here(code: str, served: Served) -> str:
     )
 
 
-def run(command: list[str], folder: Path = REPOSITORY, **environment: str) -> str:
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        cwd=folder,
-        env={**os.environ, **environment},
-    ).stdout
+def printed_by(language: str, code: str, served: Served) -> str:
+    """What an example prints with this server."""
+    return run_code(language, here(code, served))
 
 
 def in_shell(code: str, folder: Path, served: Served) -> str:
@@ -79,31 +62,30 @@ def in_process(
 
 
 def test_python(shipped: Served) -> None:
-    (code,) = blocks("python", "Translator")
-    printed = run([sys.executable, "-c", here(code, shipped)])
-    assert len(printed.splitlines()) == 3
-    assert printed.splitlines()[1].endswith("stop")
+    (code,) = blocks_with("python", "Translator", "README.md")
+    printed = printed_by("python", code, shipped).splitlines()
+    assert len(printed) == 3
+    assert printed[1].endswith("stop")
 
 
 def test_curl(shipped: Served) -> None:
-    for code in blocks("sh", "localhost:8000", "docs/triton.md"):
-        answer = json.loads(run(["bash", "-c", here(code, shipped)]))
+    for code in blocks_with("sh", "localhost:8000", "docs/triton.md"):
+        answer = json.loads(printed_by("sh", code, shipped))
         assert answer["text_output"]
         assert answer["finish_reason"]
 
 
 def test_scoring(shipped: Served) -> None:
     """The examples of docs/scoring.md."""
-    text = (REPOSITORY / "docs" / "scoring.md").read_text(encoding="utf-8")
-    commands = [code for kind, code in BLOCK.findall(text) if kind == "sh"]
+    commands = blocks_with("sh", "", "docs/scoring.md")
     assert len(commands) == 2
     for code in commands:
-        assert json.loads(run(["bash", "-c", here(code, shipped)]))["confidences"] < 0
-    own, given = [code for kind, code in BLOCK.findall(text) if kind == "python"]
-    tokens, links = run([sys.executable, "-c", here(own, shipped)]).splitlines()
+        assert json.loads(printed_by("sh", code, shipped))["confidences"] < 0
+    own, given = blocks_with("python", "", "docs/scoring.md")
+    tokens, links = printed_by("python", own, shipped).splitlines()
     assert tokens.startswith("('▁G', 'uten', ")
     assert links.endswith(" 0-0 1-1 2-2")
-    printed = run([sys.executable, "-c", here(given, shipped)]).splitlines()
+    printed = printed_by("python", given, shipped).splitlines()
     morning, evening = ([float(word) for word in line.split()] for line in printed)
     for score, confidence, perplexity in (morning, evening):
         assert score < confidence < 0
@@ -114,53 +96,47 @@ def test_scoring(shipped: Served) -> None:
 def test_markup(shipped: Served) -> None:
     """The examples of docs/markup.md, with their output."""
     text = (REPOSITORY / "docs" / "markup.md").read_text(encoding="utf-8")
-    (code,) = (code for kind, code in BLOCK.findall(text) if kind == "python")
-    printed = run([sys.executable, "-c", here(code, shipped)])
-    assert f"```\n{printed.strip()}\n```" in text
-    (command,) = (code for kind, code in BLOCK.findall(text) if kind == "sh")
-    assert json.loads(json.loads(run(["bash", "-c", here(command, shipped)]))["codes"])["codes"]
+    (code,) = blocks_with("python", "", "docs/markup.md")
+    assert f"```\n{printed_by('python', code, shipped).strip()}\n```" in text
+    (command,) = blocks_with("sh", "", "docs/markup.md")
+    assert json.loads(json.loads(printed_by("sh", command, shipped))["codes"])["codes"]
 
 
 def test_options(shipped: Served) -> None:
     """The examples of docs/options.md."""
-    text = (REPOSITORY / "docs" / "options.md").read_text(encoding="utf-8")
-    kinds = []
-    for kind, code in BLOCK.findall(text):
-        kinds.append(kind)
-        if kind == "sh" and "seed" in code:
-            first, again = (run(["bash", "-c", here(code, shipped)]) for _ in range(2))
-            assert json.loads(first)["text_output"] == json.loads(again)["text_output"] != ""
-        elif kind == "sh":
-            texts = json.loads(run(["bash", "-c", here(code, shipped)]))["text_output"]
+    for code in blocks_with("sh", "", "docs/options.md"):
+        texts = json.loads(printed_by("sh", code, shipped))["text_output"]
+        if "seed" in code:
+            again = json.loads(printed_by("sh", code, shipped))["text_output"]
+            assert texts == again != ""
+        else:
             assert [text.split()[0] for text in texts] == ["Ich"] * 3
             assert len({text.split()[1] for text in texts}) == 3
-        elif kind == "python":
-            printed = run([sys.executable, "-c", here(code, shipped)]).splitlines()
-            assert "Kamillentee" in printed[0]
-            assert "{name}" in printed[1]
-            assert len(printed) == 5
-    assert {"sh", "python"} <= set(kinds)
+    for code in blocks_with("python", "", "docs/options.md"):
+        printed = printed_by("python", code, shipped).splitlines()
+        assert "Kamillentee" in printed[0]
+        assert "{name}" in printed[1]
+        assert len(printed) == 5
 
 
 def test_attention(shipped: Served, tmp_path: Path, in_process: Callable[[str], str]) -> None:
     """The commands and the example of docs/attention.md."""
-    (code,) = blocks("console", "--out attention.html", "docs/attention.md")
+    (code,) = blocks_with("console", "--out attention.html", "docs/attention.md")
     in_process(code)
     assert "▁animal" in (tmp_path / "attention.html").read_text(encoding="utf-8")
-    text = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
-    (example,) = [code for kind, code in BLOCK.findall(text) if "dragoman_client" in code]
-    printed = run([sys.executable, "-c", here(example, shipped)])
+    (example,) = blocks_with("python", "dragoman_client", "docs/attention.md")
+    printed = printed_by("python", example, shipped)
     assert printed.startswith("('<2de>', '▁Good', ")
     bundle = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
     sizes = Manifest.load(bundle).dimensions
     assert printed.rstrip().endswith(f"({sizes.decoder_layers}, {sizes.heads}, 5, 5)")
-    (code,) = [code for _, code in BLOCK.findall(text) if "--figure positions" in code]
+    (code,) = blocks_with("console", "--figure positions", "docs/attention.md")
     printed = in_process(code.replace("my-bundle", str(bundle)))
     assert printed.split() == ["house.svg", "all.pdf", "positions.svg", "architecture.svg"]
 
 
 def test_translate_command(shipped: Served, tmp_path: Path) -> None:
-    (code,) = blocks("sh", "dragoman translate")
+    (code,) = blocks_with("sh", "dragoman translate", "README.md")
     (tmp_path / "german.txt").write_text("Ich habe Hunger.\n\nGute Nacht.\n", encoding="utf-8")
     assert len(in_shell(code, tmp_path, shipped).splitlines()) == 2
     hungry, blank, _ = (tmp_path / "english.txt").read_text(encoding="utf-8").splitlines()
@@ -168,7 +144,7 @@ def test_translate_command(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
-    (code,) = blocks("console", "--format jsonl", "docs/translate.md")
+    (code,) = blocks_with("console", "--format jsonl", "docs/translate.md")
     (tmp_path / "english.jsonl").write_text('{"id": 7, "text": "Good morning."}\n')
     in_shell(code, tmp_path, shipped)
     row = json.loads((tmp_path / "german.jsonl").read_text(encoding="utf-8"))
@@ -177,7 +153,7 @@ def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_books(shipped: Served, tmp_path: Path) -> None:
-    (code,) = blocks("console", "--format document", "docs/translate.md")
+    (code,) = blocks_with("console", "--format document", "docs/translate.md")
     (tmp_path / "book.txt").write_text("# Hello.\n\n  I'm hungry.\n")
     in_shell(code, tmp_path, shipped)
     translated = (tmp_path / "german.txt").read_text(encoding="utf-8")
@@ -186,7 +162,7 @@ def test_books(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_load_test(tmp_path: Path, in_process: Callable[[str], str]) -> None:
-    (code,) = blocks("console", "--html report.html", "docs/load-test.md")
+    (code,) = blocks_with("console", "--html report.html", "docs/load-test.md")
     (tmp_path / "english.txt").write_text("Good morning.\n")
     briefly = "--warm-up-s 0.1 --window-s 0.15 --windows 2 --metrics-url none"
     printed = in_process(f"{code.splitlines()[0]} {briefly}")
@@ -196,8 +172,7 @@ def test_load_test(tmp_path: Path, in_process: Callable[[str], str]) -> None:
 
 def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
     """The example is run if grpcurl is installed; otherwise only its message is sent."""
-    text = (REPOSITORY / "client" / "README.md").read_text(encoding="utf-8")
-    (code,) = [code for _, code in BLOCK.findall(text) if "grpcurl" in code]
+    (code,) = blocks_with("console", "grpcurl", "client/README.md")
     if shutil.which("grpcurl"):
         answer = json.loads(in_shell(here(code, shipped), tmp_path, shipped))
         raw = base64.b64decode(answer["rawOutputContents"][0])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
+from tests.doc_examples import blocks_with, run_code
 from tests.gateways import RunningGateway
-from tests.integration.test_readme import blocks, run
 
 
 @pytest.mark.parametrize(
@@ -19,11 +17,14 @@ from tests.integration.test_readme import blocks, run
         ("docs/extensions.md", "sh"),
         ("docs/kserve.md", "sh"),
         ("docs/kserve.md", "python"),
+        ("docs/live.md", "sh"),
+        ("docs/live.md", "python"),
+        ("docs/live.md", "javascript"),
         ("docs/mcp.md", "python"),
     ],
 )
 def test_the_example_translates(gateway: RunningGateway, page: str, language: str) -> None:
-    command = {"sh": ["bash", "-c"], "python": [sys.executable, "-c"]}[language]
-    (code,) = blocks(language, "localhost:5000", page)
-    printed = run([*command, code.replace(":5000", f":{gateway.port}")])
-    assert ("café" if page == "README.md" else "Guten Morgen.") in printed
+    (code,) = blocks_with(language, "localhost:5000", page)
+    printed = run_code(language, code.replace("localhost:5000", f"127.0.0.1:{gateway.port}"))
+    expected = {"README.md": "café", "docs/live.md": "eine Tasse Tee."}.get(page, "Guten Morgen.")
+    assert expected in printed

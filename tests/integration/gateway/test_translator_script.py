@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pytest
 
 from tests.browser import Page
+from tests.doc_examples import blocks_with
 from tests.gateways import RunningGateway, StartGateway
-from tests.integration.test_readme import blocks
 from tests.servers import WAIT_S
 from tests.web_server import Handler, serving
 
@@ -191,7 +191,7 @@ def test_a_site_that_is_not_allowed_gets_neither_script_nor_translations(
 def test_the_example_of_the_documentation(
     browser: Page, gateway: RunningGateway, origin: str, pages: dict[str, str]
 ) -> None:
-    (example,) = blocks("html", "translator.js", "docs/browser.md")
+    (example,) = blocks_with("html", "translator.js", "docs/browser.md")
     pages["/example"] = example.replace("http://localhost:5000", gateway.url)
     browser.open(origin + "/example")
     browser.wait_for("document.body.textContent.includes('Guten Morgen.')")

