@@ -108,6 +108,21 @@ async def opened(
         await office.jobs.close()
 
 
+async def interrupted(folder: Path, server: ModelServer, content: bytes, name: str) -> Job:
+    """A document whose translation has begun when its gateway stops; the server goes on."""
+    async with opened(folder, server) as office:
+        job_id = (await office.submit(content, name=name)).id
+        await until(lambda: len(server.asked) >= 3)
+        server.let_go.clear()
+        await asyncio.sleep(0.05)
+        job = await office.jobs.get(ANONYMOUS, job_id)
+        assert job.state == "translating"
+        assert 0 < job.done < 1
+    server.let_go.set()
+    server.asked.clear()
+    return job
+
+
 @pytest.fixture
 async def office() -> AsyncIterator[Office]:
     async with opened() as office:
@@ -168,31 +183,22 @@ async def test_a_large_document_is_sent_in_parts_and_reports_progress(office: Of
 async def test_a_restart_resumes_documents(tmp_path: Path) -> None:
     paragraphs = [f"This is paragraph {number} of all." for number in range(500)]
     server = ModelServer()
-    ids: list[str] = []
-    async with opened(tmp_path, server) as office:
-        ids.append((await office.submit("\n\n".join(paragraphs).encode())).id)
-        await until(lambda: len(server.asked) >= 3)
-        server.let_go.clear()
-        job = await office.jobs.get(ANONYMOUS, ids[0])
-        assert job.state == "translating"
-        await asyncio.sleep(0.05)
+    job = await interrupted(tmp_path, server, "\n\n".join(paragraphs).encode(), "a.txt")
     (folder,) = (tmp_path / "documents").iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     with (folder / "partial").open("ab") as file:
         file.write(b"half a wri")  # as after a crash
     (tmp_path / "documents" / ("a" * 32)).mkdir()  # of an upload
     (tmp_path / "documents" / ("a" * 32) / "source").write_text("Hel")
-    server.let_go.set()
     async with opened(tmp_path, server) as office:
-        job = await office.jobs.get(ANONYMOUS, ids[0])
-        assert 0 < job.done < 1
-        server.asked.clear()
-        document = await office.result(job)
+        resumed = await office.jobs.get(ANONYMOUS, job.id)
+        assert 0 < resumed.done < 1
+        document = await office.result(resumed)
         assert document.decode() == "\n\n".join(
             [await wanted(paragraph) for paragraph in paragraphs]
         )
         assert 0 < len(server.texts) < len(paragraphs)
-    assert [path.name for path in (tmp_path / "documents").iterdir()] == ids
+    assert [path.name for path in (tmp_path / "documents").iterdir()] == [job.id]
     async with opened(tmp_path, server) as office:
         (job,) = await office.jobs.all(ANONYMOUS)
         assert job.state == "done"
@@ -388,19 +394,10 @@ async def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
     texts = [f"This is the <b>paragraph</b> {number} of all." for number in range(1000)]
     page = "\n".join(f"<p>{text}</p>" for text in texts)
     server = ModelServer()
-    ids: list[str] = []
+    job = await interrupted(tmp_path, server, page.encode(), "a.html")
+    assert job.seconds_remaining
     async with opened(tmp_path, server) as office:
-        ids.append((await office.submit(page.encode(), name="a.html")).id)
-        await until(lambda: len(server.asked) >= 3)
-        server.let_go.clear()
-        await asyncio.sleep(0.05)
-        job = await office.jobs.get(ANONYMOUS, ids[0])
-        assert 0 < job.done < 1
-        assert job.seconds_remaining
-    server.let_go.set()
-    async with opened(tmp_path, server) as office:
-        server.asked.clear()
-        document = (await office.result(await office.jobs.get(ANONYMOUS, ids[0]))).decode()
+        document = (await office.result(job)).decode()
         assert 0 < len(server.texts) < len(texts)
         for line, text in zip(document.splitlines(), texts, strict=True):
             said = await wanted(re.sub("<[^>]*>", "", text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 import zipfile
@@ -12,9 +11,8 @@ import pytest
 from dragoman_gateway.core.caller import ANONYMOUS
 from dragoman_gateway.core.errors import InvalidInput
 
-from tests.unit.gateway.jobs.test_jobs import opened, wanted
+from tests.unit.gateway.jobs.test_jobs import interrupted, opened, wanted
 from tests.unit.gateway.texts.model_server import ModelServer
-from tests.unit.gateway.texts.test_translations import until
 
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml."
@@ -52,19 +50,10 @@ async def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
     notes = [f"This is the footnote {number}." for number in range(300)]
     source = document(paragraphs, notes)
     server = ModelServer()
-    ids: list[str] = []
+    job = await interrupted(tmp_path, server, source, "a.docx")
+    assert job.characters == sum(map(len, paragraphs + notes))
     async with opened(tmp_path, server) as office:
-        job = await office.submit(source, name="a.docx")
-        ids.append(job.id)
-        assert job.characters == sum(map(len, paragraphs + notes))
-        await until(lambda: len(server.asked) >= 3)
-        server.let_go.clear()
-        await asyncio.sleep(0.05)
-        assert 0 < (await office.jobs.get(ANONYMOUS, job.id)).done < 1
-    server.let_go.set()
-    async with opened(tmp_path, server) as office:
-        server.asked.clear()
-        parts = members(await office.result(await office.jobs.get(ANONYMOUS, ids[0])))
+        parts = members(await office.result(job))
         assert 0 < len(server.texts) < len(paragraphs + notes)
         for name, expected in (("document", paragraphs), ("footnotes", notes)):
             said = [await wanted(text) for text in expected]
@@ -72,7 +61,7 @@ async def test_a_restart_resumes_a_package(tmp_path: Path) -> None:
         before = members(source)
         assert list(parts) == list(before)
         assert parts["word/media/image1.png"] == before["word/media/image1.png"]
-        assert {path.name for path in (tmp_path / "documents" / ids[0]).iterdir()} == {
+        assert {path.name for path in (tmp_path / "documents" / job.id).iterdir()} == {
             *("job.json", "result", "source"),
         }
 
@@ -141,20 +130,14 @@ async def test_a_job_counts_the_cells_that_formulas_quote(tmp_path: Path) -> Non
     quoted = [text for text in strings if text.startswith("Open")]
     of_formulas = set(quoted)
     server = ModelServer()
+    job = await interrupted(tmp_path, server, workbook(strings, quoted), "a.xlsx")
+    assert 0 < job.left["quoted"] < len(quoted)
     async with opened(tmp_path, server) as office:
-        job_id = (await office.submit(workbook(strings, quoted), name="a.xlsx")).id
-        await until(lambda: len(server.asked) >= 3)
-        server.let_go.clear()
-        await asyncio.sleep(0.05)
-        job = await office.jobs.get(ANONYMOUS, job_id)
-        assert 0 < job.left["quoted"] < len(quoted)
-    server.let_go.set()
-    async with opened(tmp_path, server) as office:
-        content = await office.result(await office.jobs.get(ANONYMOUS, job_id))
+        content = await office.result(job)
         written = re.findall("<t>([^<]*)", members(content)["xl/sharedStrings.xml"].decode())
         assert [text for text in written if text in of_formulas] == quoted
-        job = await office.jobs.get(ANONYMOUS, job_id)
-        assert job.left == {"quoted": len(quoted)}
+        done = await office.jobs.get(ANONYMOUS, job.id)
+        assert done.left == {"quoted": len(quoted)}
 
 
 @pytest.mark.parametrize("titles", [False, True])

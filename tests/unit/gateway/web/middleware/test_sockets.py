@@ -83,16 +83,18 @@ class Server:
             self.ended.set()
 
 
-async def opened(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Open the WebSocket."""
-    writer.write(HEAD)
-    assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+@asynccontextmanager
+async def opened() -> AsyncGenerator[tuple[Server, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A server with an open WebSocket."""
+    server = Server()
+    async with server.client() as (reader, writer):
+        writer.write(HEAD)
+        assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+        yield server, reader, writer
 
 
 async def test_a_websocket_uses_the_share_of_its_client_until_it_ends() -> None:
-    server = Server()
-    async with server.client() as (reader, writer):
-        await opened(reader, writer)
+    async with opened() as (server, reader, writer):
         for _ in range(2):
             writer.write(HELLO)
             assert await reader.readexactly(7) == b"\x81\x05hello"
@@ -103,19 +105,15 @@ async def test_a_websocket_uses_the_share_of_its_client_until_it_ends() -> None:
 
 async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_S", 0.1)
-    server = Server()
-    server.floods = True
-    async with server.client() as (reader, writer):
-        await opened(reader, writer)
+    async with opened() as (server, _, writer):
+        server.floods = True
         writer.write(HELLO)
         await server.ended.wait()
         assert server.shares.held == 0
 
 
 async def test_a_message_that_is_too_large_ends_the_connection() -> None:
-    server = Server()
-    async with server.client() as (reader, writer):
-        await opened(reader, writer)
+    async with opened() as (server, reader, writer):
         size = MESSAGE_BYTES + 1
         writer.write(b"\x81\xff" + size.to_bytes(8) + bytes(4) + b"a" * size)
         await server.ended.wait()
@@ -123,9 +121,7 @@ async def test_a_message_that_is_too_large_ends_the_connection() -> None:
 
 
 async def test_a_flood_of_pings_ends_the_connection() -> None:
-    server = Server()
-    async with server.client() as (reader, writer):
-        await opened(reader, writer)
+    async with opened() as (server, reader, writer):
         for _ in range(3):
             writer.write(b"\x89\x80\0\0\0\0" * 60 + HELLO)
             assert await reader.readexactly(60 * 2 + 7)
@@ -136,9 +132,7 @@ async def test_a_flood_of_pings_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("last", [b"\x88\x82\0\0\0\0\x03\xe8", b"\xff\xff\xff"])
 async def test_a_connection_that_its_client_closed_can_be_shut_down(last: bytes) -> None:
-    server = Server()
-    async with server.client() as (reader, writer):
-        await opened(reader, writer)
+    async with opened() as (server, _, _):
         (connection,) = server.state.connections
         connection.data_received(last)
         connection.shutdown()
@@ -147,9 +141,7 @@ async def test_a_connection_that_its_client_closed_can_be_shut_down(last: bytes)
 
 @pytest.mark.parametrize("frame", [b"\xff\xff\xff", b"\x81\x01a", b"\x81\x81\0\0\0\0\xff"])
 async def test_a_damaged_frame_ends_the_connection(frame: bytes) -> None:
-    server = Server()
-    async with server.client() as (reader, writer):
-        await opened(reader, writer)
+    async with opened() as (server, reader, writer):
         writer.write(frame)
         await server.ended.wait()
         assert len(await reader.read()) < 20  # nothing, or a message that closes
