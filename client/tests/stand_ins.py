@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 from dragoman_client import (
     AccessDenied,
     DeadlineExceeded,
+    FileProgress,
     InvalidRequest,
     ServerError,
     ServerUnavailable,
     Translation,
+    Translator,
     testing,
 )
 from dragoman_client.testing import Request, translated
@@ -67,7 +69,11 @@ class FakeTransport(testing.FakeTransport):
     refused: str | None = None
     failure: tuple[int, Exception] | None = None
 
-    def __init__(self, longest_delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        longest_delay_s: float = 0.0,
+        translate: Callable[[str], str | Translation] = translate,
+    ) -> None:
         """A transport whose delays are the same in every run."""
         super().__init__(translate)
         self.most_under_way = 0
@@ -91,6 +97,30 @@ class FakeTransport(testing.FakeTransport):
         with self._lock:
             self._under_way -= 1
         return super().infer(inputs, timeout_s, model)
+
+
+class Forgetful(FakeTransport):
+    """Keeps no requests, so that its memory does not grow."""
+
+    def infer(self, inputs: Any, timeout_s: float = 1.0, model: str = "translate") -> Any:
+        """Forget the requests before this one, and answer it."""
+        self.requests.clear()
+        return super().infer(inputs, timeout_s, model)
+
+
+def unavailable_after(requests: int, transport: FakeTransport | None = None) -> FakeTransport:
+    """A transport whose server becomes unavailable after a number of requests."""
+    transport = transport or FakeTransport(longest_delay_s=0.002)
+    transport.failure = requests, ServerUnavailable("away")
+    return transport
+
+
+def translate_file(
+    source: Path, target: Path, transport: FakeTransport | None = None, **options: Any
+) -> FileProgress:
+    """Translate a file over a transport, or over one that answers everything."""
+    with Translator(transport=transport or FakeTransport(), retries=0) as translator:
+        return translator.translate_file(source, target, **options)
 
 
 class WrongAnswers(Answers):

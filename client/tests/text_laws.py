@@ -69,6 +69,15 @@ def texts_of(name: str, document: bytes, reading: Reading = READING) -> list[str
     return [part.text for part in parts if isinstance(part, Segment)]
 
 
+def shape(value: Any) -> Any:
+    """A value of JSON or YAML without its texts."""
+    if isinstance(value, dict):
+        return [(key, shape(member)) for key, member in value.items()]
+    if isinstance(value, list):
+        return [shape(element) for element in value]
+    return type(value) if isinstance(value, str) else value
+
+
 def real_files(name: str) -> Iterator[Path]:
     """The real files of a format, if they are beside the project."""
     for path in sorted(_SHARED.rglob("*")):

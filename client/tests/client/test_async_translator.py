@@ -59,21 +59,3 @@ async def test_cancelling_leaves_the_connection_usable(url: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await translator.translate("a")).text == translated("a")
-
-
-async def test_invalid_arguments_are_refused_before_a_request() -> None:
-    """Arguments are checked as in `Translator`."""
-    translator = AsyncTranslator("http://localhost")
-    with pytest.raises(TypeError, match="must be str"):
-        await translator.translate([1])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="beam_width"):
-        translator.translate_stream("a", beam_width=True)
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        translator.translate_batches([], batch_size=0)
-    with pytest.raises(TypeError, match="not one text"):
-        translator.translate_batches("abc")
-    await translator.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        await translator.translate("a")
-    with pytest.raises(ValueError, match="timeout_s"):
-        AsyncTranslator(timeout_s=0)

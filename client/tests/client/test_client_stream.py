@@ -80,17 +80,6 @@ def test_streams_of_several_threads_do_not_mix(url: str) -> None:
     assert translations == {text: translated(text) for text in texts}
 
 
-def test_invalid_arguments_are_refused_immediately() -> None:
-    """Neither a list of texts nor an option of a wrong type is sent."""
-    transport = FakeTransport()
-    with Translator(transport=transport) as translator:
-        with pytest.raises(TypeError, match="text 0 must be str"):
-            translator.translate_stream(["a"])  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="beam_width"):
-            translator.translate_stream("a", beam_width="1")  # type: ignore[arg-type]
-    assert not transport.requests
-
-
 def test_a_stream_that_has_begun_is_not_retried() -> None:
     """A retry after the first part would return the beginning twice."""
 

@@ -10,18 +10,9 @@ from typing import Any
 import dragoman_client.translator
 import numpy as np
 import pytest
-from dragoman_client import InvalidRequest, ServerError, Translator
+from dragoman_client import AsyncTranslator, InvalidRequest, ServerError, Translator
+from server_fixtures import Either
 from stand_ins import FakeTransport, translated
-
-
-class RefusingTransport(FakeTransport):
-    """Refuses a request that contains a certain text."""
-
-    def infer(self, inputs: Any, _timeout_s: float = 1.0) -> dict[str, Any]:
-        """Refuse the request, or answer it."""
-        if b"bad" in inputs["text_input"]:
-            raise InvalidRequest("text 1: bad")
-        return super().infer(inputs)
 
 
 def test_a_text_gives_a_translation_and_a_list_a_list() -> None:
@@ -52,25 +43,22 @@ def test_invalid_texts_are_refused(texts: Any) -> None:
     assert not transport.requests
 
 
+@pytest.mark.parametrize("client", [Translator, AsyncTranslator])
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf"), True, "30"])
-def test_a_timeout_must_be_a_positive_and_finite_number(timeout_s: Any) -> None:
+def test_a_timeout_must_be_a_positive_and_finite_number(client: type, timeout_s: Any) -> None:
     """A timeout may be neither a bool nor a string."""
     kind = ValueError if type(timeout_s) in (int, float) else TypeError
     with pytest.raises(kind, match="timeout_s"):
-        Translator(timeout_s=timeout_s)
+        client(timeout_s=timeout_s)
 
 
-def test_a_closed_translator_raises_an_error() -> None:
+async def test_a_closed_translator_raises_an_error(either: Either) -> None:
     """Every method of a closed translator raises `RuntimeError`."""
-    transport = FakeTransport()
-    with Translator(transport=transport) as translator:
-        pass
-    assert transport.closed
-    for method in (translator.is_ready, lambda: translator.translate("a")):
+    client = either("http://localhost")
+    await client.close()
+    for method, *texts in (("is_ready",), ("translate", "a"), ("translate_batches", ["a"])):
         with pytest.raises(RuntimeError, match="closed"):
-            method()
-    with pytest.raises(RuntimeError, match="closed"):
-        translator.translate_batches(["a"])
+            await getattr(client, method)(*texts)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 200])
@@ -130,17 +118,26 @@ def test_a_dialogue_gets_each_answer_before_the_next_question() -> None:
     assert heard == [translated(str(number)) for number in range(5)]
 
 
-def test_batches_check_their_arguments_immediately() -> None:
+@pytest.mark.parametrize(
+    ("method", "texts", "options", "kind", "message"),
+    [
+        ("translate", [1], {}, TypeError, "text 0 must be str"),
+        ("translate_stream", ["a"], {}, TypeError, "text 0 must be str"),
+        ("translate_stream", "a", {"beam_width": "1"}, TypeError, "beam_width"),
+        ("translate_stream", "a", {"beam_width": True}, TypeError, "beam_width"),
+        ("translate_batches", "one text", {}, TypeError, "not one text: use translate"),
+        ("translate_batches", [], {"batch_size": 0}, ValueError, "batch_size is 0"),
+        ("translate_batches", [], {"concurrency": True}, TypeError, "concurrency"),
+        ("translate_batches", [], {"beam_width": 0}, ValueError, "beam_width"),
+    ],
+)
+async def test_invalid_arguments_are_refused_before_a_request(
+    either: Either, method: str, texts: Any, options: Any, kind: type[Exception], message: str
+) -> None:
     """Arguments are checked before the first translation is read."""
-    translator = Translator(transport=FakeTransport())
-    with pytest.raises(TypeError, match="use translate"):
-        translator.translate_batches("one text")
-    with pytest.raises(ValueError, match="batch_size"):
-        translator.translate_batches([], batch_size=0)
-    with pytest.raises(TypeError, match="concurrency"):
-        translator.translate_batches([], concurrency=True)
-    with pytest.raises(ValueError, match="beam_width"):
-        translator.translate_batches([], beam_width=0)
+    async with either("http://localhost:1") as client:
+        with pytest.raises(kind, match=message):
+            await getattr(client, method)(texts, **options)
 
 
 def test_batches_report_an_invalid_text_with_its_index() -> None:
@@ -155,7 +152,9 @@ def test_batches_report_an_invalid_text_with_its_index() -> None:
 def test_a_refused_batch_is_reported_after_the_earlier_ones() -> None:
     """The error of a refused batch ends the iteration."""
     texts = ["a", "b", "c", "bad", "d", "e"]
-    stream = Translator(transport=RefusingTransport(0.01)).translate_batches(texts, batch_size=2)
+    transport = FakeTransport(0.01)
+    transport.refused = "bad"
+    stream = Translator(transport=transport).translate_batches(texts, batch_size=2)
     assert [next(stream).text, next(stream).text] == ["<A>", "<B>"]
     with pytest.raises(InvalidRequest):
         next(stream)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from dragoman_client.testing import FakeServer, translated
 from dragoman_gateway.access.keys import add_key
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.rpc.rpc_server import RpcServer
 from dragoman_gateway.shared.gateway import Gateway
 
 from tests.exchanges import Answer
@@ -53,6 +55,16 @@ class Application:
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine in the event loop of the application."""
         return self._runner.run(work)
+
+    @asynccontextmanager
+    async def serving(self, name: str, service: Any) -> AsyncIterator[int]:
+        """Serve a protocol over gRPC; the value is its port."""
+        server = RpcServer(self.gateway, name, service)
+        await server.open()
+        try:
+            yield server.port
+        finally:
+            await server.close(0)
 
     def new_key(self, **how: Any) -> str:
         """A new key; see `add_key`."""

@@ -14,13 +14,21 @@ from tests.unit.gateway.asgi import Application
 ANYWHERE = "0.0.0.0"
 
 
-@pytest.mark.parametrize("path", ["/api/v1/glossaries", "/v2/glossaries", "/v3/glossaries"])
-def test_requests_for_glossaries_count(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/api/v1/detect", {"text": "Hello there."}, 200),
+        ("/detect", {"q": "Hello there."}, 200),
+        # Unknown callers have no glossaries.
+        ("/api/v1/glossaries", None, 401),
+        *((f"/{version}/glossaries", None, 403) for version in ("v2", "v3")),
+    ],
+)
+def test_requests_that_translate_nothing_count(path: str, body: Any, status: int) -> None:
     with Application(address=ANYWHERE, anonymous=True, anonymous_requests_per_minute=2) as app:
-        statuses = [app.call("GET", path).status for _ in range(3)]
-    # Unknown callers have none: DeepL's API answers 403 if a key is missing.
-    refused = 401 if "api" in path else 403
-    assert statuses == [refused, refused, 429]
+        method = "POST" if body else "GET"
+        statuses = [app.send(method, path, body).status for _ in range(3)]
+    assert statuses == [status, status, 429]
 
 
 def test_all_protocols_use_up_one_quota() -> None:

@@ -51,11 +51,8 @@ def _translated_by_two_keys(**settings: Any) -> tuple[int, int, int]:
     return tuple(counts)  # type: ignore[return-value]
 
 
-def test_a_key_cannot_tell_what_another_one_translated() -> None:
+def test_a_key_cannot_tell_what_another_one_translated_unless_they_share_the_cache() -> None:
     assert _translated_by_two_keys() == (1, 1, 0)
-
-
-def test_a_setting_shares_the_cache_between_keys() -> None:
     assert _translated_by_two_keys(share_cache=True) == (1, 0, 0)
 
 

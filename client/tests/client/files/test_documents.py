@@ -2,23 +2,19 @@
 
 import io
 import json
-import threading
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from dragoman_client import (
     Document,
     FileProgress,
-    InvalidRequest,
     ServerUnavailable,
     Translation,
-    Translator,
 )
-from dragoman_client.testing import FakeTransport
 from hypothesis import given
 from hypothesis import strategies as st
+from stand_ins import FakeTransport, Forgetful, translate_file, unavailable_after
 
 BOOK = "Chapter 1\n\n    It was late. Nobody came.\n  He went home.\n\n\n\t* * *\r\n\r\nThe end."
 
@@ -27,22 +23,9 @@ def paragraphs(text: str, most_characters: int = 4000) -> list[str]:
     return list(Document(most_characters).paragraphs(io.BytesIO(text.encode()), "book"))
 
 
-class Loud(FakeTransport):
+def loud() -> FakeTransport:
     """Translates to upper case and keeps inner white space, as the server does for split texts."""
-
-    def __init__(self, requests: int = 10**9, keep: bool = True) -> None:
-        super().__init__(str.upper)
-        self.left, self.keep = requests, keep
-        self.lock = threading.Lock()
-
-    def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
-        with self.lock:
-            self.left -= 1
-            if self.left < 0:
-                raise ServerUnavailable("away")
-        if not self.keep:
-            self.requests.clear()
-        return super().infer(inputs, timeout_s, model)
+    return FakeTransport(translate=str.upper)
 
 
 @given(
@@ -96,12 +79,11 @@ def test_invalid_utf_8_is_reported_with_its_position() -> None:
 def test_a_document_keeps_its_layout(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(BOOK.encode())
-    transport = Loud()
-    with Translator(transport=transport) as translator:
-        done = translator.translate_file(source, target, form=Document())
-        assert done == FileProgress(4, 4)
-        with pytest.raises(ValueError, match="split_sentences is False"):
-            translator.translate_file(source, target, form=Document(), split_sentences=False)
+    transport = loud()
+    done = translate_file(source, target, transport, form=Document())
+    assert done == FileProgress(4, 4)
+    with pytest.raises(ValueError, match="split_sentences is False"):
+        translate_file(source, target, form=Document(), split_sentences=False)
     assert target.read_bytes() == BOOK.upper().encode()
     assert all(request.inputs["split_sentences"][0] for request in transport.requests)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
@@ -112,20 +94,15 @@ def test_an_interrupted_document_is_resumed(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     text = "".join(f"Paragraph {n}.\n It has lines.\n\n" for n in range(50))
     source.write_text(text)
-    transport = Loud(5)
-    with (
-        Translator(transport=transport, retries=0) as translator,
-        pytest.raises(ServerUnavailable),
-    ):
-        translator.translate_file(source, target, form=Document(), batch_size=4)
+    with pytest.raises(ServerUnavailable):
+        translate_file(source, target, unavailable_after(5, loud()), form=Document(), batch_size=4)
     partial = tmp_path / "target.partial"
     written, written_bytes = json.loads((tmp_path / "target.partial.json").read_text())["written"]
     assert partial.stat().st_size == written_bytes
     with partial.open("a") as file:
         file.write("PARAGRAPH")
-    transport = Loud()
-    with Translator(transport=transport) as translator:
-        done = translator.translate_file(source, target, form=Document(), resume=True)
+    transport = loud()
+    done = translate_file(source, target, transport, form=Document(), resume=True)
     assert (done.lines, done.resumed_at) == (50, written)
     assert 0 < written < 50
     assert sum(len(request.inputs["text_input"]) for request in transport.requests) == 50 - written
@@ -135,31 +112,19 @@ def test_an_interrupted_document_is_resumed(tmp_path: Path) -> None:
 def test_a_document_with_lost_output_is_not_resumed(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("One.\n\n" * 50)
-    with (
-        Translator(transport=Loud(2), retries=0) as translator,
-        pytest.raises(ServerUnavailable),
-    ):
-        translator.translate_file(source, target, form=Document(), batch_size=4)
+    with pytest.raises(ServerUnavailable):
+        translate_file(source, target, unavailable_after(2, loud()), form=Document(), batch_size=4)
     (tmp_path / "target.partial").write_text("O")
-    with (
-        Translator(transport=Loud()) as translator,
-        pytest.raises(ValueError, match="shorter than recorded"),
-    ):
-        translator.translate_file(source, target, form=Document(), resume=True)
+    with pytest.raises(ValueError, match="shorter than recorded"):
+        translate_file(source, target, loud(), form=Document(), resume=True)
 
 
 def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
-    class Refusing(Loud):
-        def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
-            for index, text in enumerate(inputs["text_input"]):
-                if text == b"Bad.":
-                    raise InvalidRequest(f"text {index} is bad", text_index=index)
-            return super().infer(inputs, timeout_s, model)
-
+    transport = loud()
+    transport.refused = "Bad."
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("Good.\n\n  Bad.\n\nGood.\n")
-    with Translator(transport=Refusing()) as translator:
-        done = translator.translate_file(source, target, form=Document())
+    done = translate_file(source, target, transport, form=Document())
     assert (done.refused, target.read_text()) == (1, "GOOD.\n\n  Bad.\n\nGOOD.\n")
     assert Document().write(" \n", Translation("", 0, "stop")) == " \n"
 
@@ -179,8 +144,7 @@ def test_three_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> 
         with source.open("w") as file:
             file.writelines(f"Sentence {n} {words}.{end}" for n in range(parts))
         tracemalloc.start()
-        with Translator(transport=Loud(keep=False)) as translator:
-            translator.translate_file(source, target, form=Document(), force=True)
+        translate_file(source, target, Forgetful(translate=str.upper), form=Document(), force=True)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert target.read_text() == source.read_text().upper()

@@ -7,19 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dragoman_client import FileReport, InvalidRequest, Translation, Translator
-from dragoman_client.testing import FakeTransport
+from dragoman_client import FileReport, Translation
 from dragoman_options.markup import PlacedCodes
+from stand_ins import FakeTransport, translate_file
 
 TEXTS = ["A red car.", "Refused.", "Empty.", "Unsure of this.", "Cut."]
-
-
-class Refusing(FakeTransport):
-    def infer(self, inputs: Any, *more: Any, **options: Any) -> Any:
-        for index, text in enumerate(inputs["text_input"]):
-            if text.startswith(b"Refused"):
-                raise InvalidRequest(f"text {index} is bad", text_index=index)
-        return super().infer(inputs, *more, **options)
 
 
 def translate(text: str) -> Translation:
@@ -31,11 +23,11 @@ def translate(text: str) -> Translation:
 
 
 def report_of(source: Path, form: Any = None, **more: Any) -> FileReport:
+    transport = FakeTransport(translate=translate)
+    transport.refused = "Refused"
     target = source.with_name("target")
-    with Translator(transport=Refusing(translate), retries=0) as translator:
-        done = translator.translate_file(
-            source, target, form=form, target_language="de", force=True, **more
-        )
+    how = {"form": form, "target_language": "de", "force": True, **more}
+    done = translate_file(source, target, transport, **how)
     assert isinstance(done.report, FileReport)
     assert done.cut == done.report.cut
     assert done.refused == done.report.left["refused"]

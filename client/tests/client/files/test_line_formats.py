@@ -10,10 +10,9 @@ from dragoman_client import (
     PlainLinesToJson,
     TabColumns,
     Translation,
-    Translator,
 )
 from dragoman_client.files.line_formats import LineFormat
-from stand_ins import FakeTransport
+from stand_ins import translate_file
 
 ANSWER = Translation("zwei\nZeilen\tund", 3, "stop")
 
@@ -71,10 +70,7 @@ def test_a_line_of_another_format_is_refused(
         form.read(line)
     source = tmp_path / "source"
     source.write_text(f"{form.write('', ANSWER)}\n{line}\n")
-    with (
-        Translator(transport=FakeTransport()) as translator,
-        pytest.raises(ValueError, match=r"source, line 2: "),
-    ):
-        translator.translate_file(source, tmp_path / "target", form=form)
+    with pytest.raises(ValueError, match=r"source, line 2: "):
+        translate_file(source, tmp_path / "target", form=form)
     with pytest.raises(ValueError, match="counted from 1"):
         TabColumns(0)

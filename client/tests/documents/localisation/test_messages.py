@@ -14,24 +14,15 @@ import pytest
 from dragoman_client.files.file_formats import Reading, open_reader
 from hypothesis import given
 from hypothesis import strategies as st
-from text_laws import NOISE, READING, check_text_file, real_files, texts_of
+from text_laws import NOISE, READING, check_text_file, real_files, shape, texts_of
 from translated_documents import hostile, identity, read, swapped, written
 
 _TABLE = Reading("en", "de", ("Title", "note"))
 _TEXT = st.text("ab Cé.\"\\',;\n\t{}0%$", max_size=12)
 
 
-def _shape(value: Any) -> Any:
-    """A JSON value without its texts."""
-    if isinstance(value, dict):
-        return [(key, _shape(member)) for key, member in value.items()]
-    if isinstance(value, list):
-        return [_shape(element) for element in value]
-    return type(value) if isinstance(value, str) else value
-
-
 def _json(document: bytes) -> Any:
-    return _shape(json.loads(document.decode("utf-8-sig")))
+    return shape(json.loads(document.decode("utf-8-sig")))
 
 
 def _properties(document: bytes) -> list[str]:

@@ -12,24 +12,15 @@ from dragoman_client.files.file_formats import open_reader
 from dragoman_documents.core.segments import Segment
 from hypothesis import given
 from hypothesis import strategies as st
-from text_laws import NOISE, READING, check_text_file, real_files, texts_of
+from text_laws import NOISE, READING, check_text_file, real_files, shape, texts_of
 from translated_documents import hostile, identity, read, swapped, written
-
-
-def _shape(value: Any) -> Any:
-    """A value without its texts."""
-    if isinstance(value, dict):
-        return [(key, _shape(member)) for key, member in value.items()]
-    if isinstance(value, list):
-        return [_shape(element) for element in value]
-    return type(value) if isinstance(value, str) else value
 
 
 def _skeleton(document: bytes) -> tuple[Any, list[str]]:
     """The structure, and the comments."""
     text = document.decode("utf-8-sig")
     comments = [line for line in text.splitlines() if line.lstrip().startswith("# note")]
-    return _shape(yaml.safe_load(text)), comments
+    return shape(yaml.safe_load(text)), comments
 
 
 _TEXTS = st.text("ab Cé.\"\\',:#-\n{}0%$*&!|>@`[]", max_size=12)

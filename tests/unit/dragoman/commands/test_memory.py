@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import dragoman_client.memory_translator
@@ -29,11 +30,9 @@ HTML = "<p>Click <b>here</b> now.</p><p>Good morning.</p><p title='Good night.'>
 def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
     """The transport of the translator with a memory."""
     fake = FakeTransport(longest_delay_s=0.001)
-    real = dragoman_client.memory_translator.MemoryTranslator
-    monkeypatch.setattr(
-        "dragoman_client.memory_translator.MemoryTranslator",
-        lambda memory, url, **more: real(memory, url, **more, transport=fake),
-    )
+    module = dragoman_client.memory_translator
+    translator = partial(module.MemoryTranslator, transport=fake)
+    monkeypatch.setattr(module, "MemoryTranslator", translator)
     return fake
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,8 @@ def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
     """The transport of the command's translator."""
     fake = FakeTransport(longest_delay_s=0.003)
-    real = dragoman_client.Translator
-    monkeypatch.setattr(
-        "dragoman_client.Translator",
-        lambda url, **more: real(url, **more, transport=fake),
-    )
+    translator = partial(dragoman_client.Translator, transport=fake)
+    monkeypatch.setattr("dragoman_client.Translator", translator)
     return fake
 
 

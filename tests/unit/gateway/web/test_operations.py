@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.application import GatewayApplication
-from dragoman_gateway.core.errors import TooManyRequests, Unavailable
+from dragoman_gateway.core.errors import Unavailable
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.shared.gateway import Gateway
 from dragoman_gateway.texts import server_status, translations
@@ -94,16 +94,6 @@ def test_probes_do_not_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> No
         for path in ("/livez", "/readyz", "/metrics"):
             assert app.call("GET", path, headers={"host": "gateway:5000"}).status == 200
         assert app.call("GET", "/languages").status == 503
-
-
-def test_detection_is_limited_in_every_protocol() -> None:
-    with Application(
-        address="0.0.0.0",
-        anonymous=True,
-        anonymous_requests_per_minute=1,
-    ) as app:
-        statuses = [app.post("/detect", {"q": "Hello there."}).status for _ in range(3)]
-    assert statuses == [200, TooManyRequests.status, TooManyRequests.status]
 
 
 def test_metrics_are_refused_to_other_networks() -> None:

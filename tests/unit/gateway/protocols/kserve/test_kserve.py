@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import grpc
@@ -18,7 +19,6 @@ from dragoman_gateway.protocols.kserve.kserve_protocol import NAME
 from dragoman_gateway.protocols.kserve.kserve_service import SERVICE, KServeService
 from dragoman_gateway.protocols.kserve.models import INPUTS
 from dragoman_gateway.rpc import calls
-from dragoman_gateway.rpc.rpc_server import RpcServer
 from tritonclient.utils import InferenceServerException
 
 from tests.exchanges import Answer
@@ -63,15 +63,21 @@ def over_grpc(
     """The result of work with the official client for asyncio."""
 
     async def run() -> _T:
-        server = RpcServer(app.gateway, NAME, KServeService)
-        await server.open()
-        try:
-            async with triton_grpc.InferenceServerClient(f"127.0.0.1:{server.port}") as client:
-                return await work(client)
-        finally:
-            await server.close(0)
+        async with (
+            app.serving(NAME, KServeService) as port,
+            triton_grpc.InferenceServerClient(f"127.0.0.1:{port}") as client,
+        ):
+            return await work(client)
 
     return app.run(asyncio.wait_for(run(), 60))
+
+
+@contextmanager
+def refused(code: str) -> Iterator[None]:
+    """Check that the official client gets a status."""
+    with pytest.raises(InferenceServerException) as caught:
+        yield
+    assert caught.value.status() == f"StatusCode.{code}"
 
 
 def test_json_tensors(app: Application) -> None:
@@ -295,9 +301,8 @@ def test_the_official_client_over_grpc(app: Application) -> None:
             (client.get_model_config("translate"), "UNIMPLEMENTED"),
             (client.get_model_repository_index(), "UNIMPLEMENTED"),
         ):
-            with pytest.raises(InferenceServerException) as caught:
+            with refused(code):
                 await call
-            assert caught.value.status() == f"StatusCode.{code}"
 
     over_grpc(app, work)
 
@@ -328,9 +333,8 @@ def test_the_official_client_streams_over_grpc(app: Application) -> None:
 def test_compressed_messages_are_not_read(app: Application) -> None:
     async def work(client: triton_grpc.InferenceServerClient) -> None:
         text = official(triton_grpc, "text_input", [["a" * 1_000_000]])
-        with pytest.raises(InferenceServerException) as caught:
+        with refused("UNIMPLEMENTED"):
             await client.infer("translate", [text], compression_algorithm="gzip")
-        assert caught.value.status() == "StatusCode.UNIMPLEMENTED"
         assert await client.is_server_live()
 
     over_grpc(app, work)
@@ -339,9 +343,8 @@ def test_compressed_messages_are_not_read(app: Application) -> None:
 def test_an_open_gateway_behind_a_proxy_refuses_calls() -> None:
     async def work(client: triton_grpc.InferenceServerClient) -> None:
         text = official(triton_grpc, "text_input", [[b"Good morning."]])
-        with pytest.raises(InferenceServerException) as caught:
+        with refused("PERMISSION_DENIED"):
             await client.infer("translate", [text], headers={"x-forwarded-for": "10.0.0.1"})
-        assert caught.value.status() == "StatusCode.PERMISSION_DENIED"
 
     with Application() as app:
         over_grpc(app, work)
@@ -365,9 +368,10 @@ def test_refused_messages_count_for_the_limits_of_a_key() -> None:
 
 def test_our_client_over_grpc(app: Application) -> None:
     async def run() -> None:
-        server = RpcServer(app.gateway, NAME, KServeService)
-        await server.open()
-        async with AsyncTranslator(f"grpc://127.0.0.1:{server.port}") as translator:
+        async with (
+            app.serving(NAME, KServeService) as port,
+            AsyncTranslator(f"grpc://127.0.0.1:{port}") as translator,
+        ):
             assert await translator.health()
             assert (await translator.info()).languages == ("en", "de")
             assert (await translator.translate("Good morning.")).text == "<GOOD MORNING.>"
@@ -376,7 +380,6 @@ def test_our_client_over_grpc(app: Application) -> None:
             with pytest.raises(InvalidRequest) as caught:
                 await translator.translate("A.", beam_width=99)
             assert (caught.value.kind, caught.value.option) == ("invalid", "beam_width")
-        await server.close(0)
 
     app.run(asyncio.wait_for(run(), 60))
 
@@ -406,9 +409,8 @@ def test_a_waiting_stream_does_not_keep_the_gateway_from_stopping(
 def test_no_message_of_a_call_is_read_without_a_key() -> None:
     async def work(client: triton_grpc.InferenceServerClient) -> None:
         text = official(triton_grpc, "text_input", [[b"Good morning."]])
-        with pytest.raises(InferenceServerException) as caught:
+        with refused("UNAUTHENTICATED"):
             await client.infer("translate", [text])
-        assert caught.value.status() == "StatusCode.UNAUTHENTICATED"
         assert await client.is_server_ready()
 
         async def requests() -> Any:
@@ -426,12 +428,12 @@ def test_no_message_of_a_call_is_read_without_a_key() -> None:
 @pytest.mark.parametrize("call", ["ModelInfer", "ModelStreamInfer", "ModelMetadata", "Nothing"])
 def test_rubbish_messages_end_with_a_status(app: Application, call: str) -> None:
     async def run() -> grpc.StatusCode:
-        server = RpcServer(app.gateway, NAME, KServeService)
-        await server.open()
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        async with (
+            app.serving(NAME, KServeService) as port,
+            grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        ):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await channel.unary_unary(f"/{SERVICE}/{call}")(b"\xff\xff")
-        await server.close(0)
         return caught.value.code()
 
     code = app.run(asyncio.wait_for(run(), 60))

@@ -15,7 +15,6 @@ from dragoman_gateway.protocols.riva import messages, riva_service
 from dragoman_gateway.protocols.riva.riva_service import NAME, RivaService
 from dragoman_gateway.rpc import rpc_server
 from dragoman_gateway.rpc.calls import CALLS, Calls
-from dragoman_gateway.rpc.rpc_server import RpcServer
 from dragoman_gateway.texts.languages import Languages
 from dragoman_gateway.web.middleware.request_spans import RequestSpans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -81,14 +80,18 @@ async def sent(request: Any) -> AsyncIterator[bytes]:
     yield request.SerializeToString()
 
 
+def translating(service: RivaService) -> Any:
+    """The handler of the call that translates."""
+    return service._calls.unary(service._translate, messages.TranslateTextRequest).stream_unary
+
+
 def translate(
     app: Application, text: str, spans: RequestSpans | None = None, **metadata: str
 ) -> Any:
     request = messages.TranslateTextRequest(
         texts=[text], source_language="en", target_language="de"
     )
-    service = service_of(app, spans)
-    handler = service._calls.unary(service._translate, messages.TranslateTextRequest).stream_unary
+    handler = translating(service_of(app, spans))
     answered = app.run(handler(sent(request), Context(**metadata)))
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
 
@@ -213,21 +216,21 @@ def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch)
     length = http2.frame(Type.DATA, 0, 1, b"\0" + (1000).to_bytes(4, "big"))
 
     async def drip(app: Application) -> None:
-        server = RpcServer(app.gateway, NAME, RivaService)
-        await server.open()
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        ended = asyncio.create_task(reader.read())
-        writer.write(head + length)
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        async with (
+            app.serving(NAME, RivaService) as port,
+            grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            ended = asyncio.create_task(reader.read())
+            writer.write(head + length)
             check = channel.unary_unary(f"/{messages.HEALTH_SERVICE}/Check")
             while not ended.done():
                 writer.write(http2.frame(Type.DATA, 0, 1, b"x"))
                 await check(b"")
                 await asyncio.sleep(0.05)
-        with suppress(ConnectionError):
-            await ended
-        writer.close()
-        await server.close(0)
+            with suppress(ConnectionError):
+                await ended
+            writer.close()
 
     with Application(timeout_s=1, upload_timeout_s=1, body_bytes=1024) as app:
         app.run(asyncio.wait_for(drip(app), 20))
@@ -238,13 +241,13 @@ def test_a_path_that_is_not_utf_8_ends_one_call_alone(
     path: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def send(app: Application) -> None:
-        server = RpcServer(app.gateway, NAME, RivaService)
-        await server.open()
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        async with (
+            app.serving(NAME, RivaService) as port,
+            grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+        ):
             for _ in range(12):
-                await asyncio.to_thread(http2.exchange, server.port, http2.call(path, b""), 0.05)
+                await asyncio.to_thread(http2.exchange, port, http2.call(path, b""), 0.05)
             await channel.unary_unary(f"/{messages.HEALTH_SERVICE}/Check")(b"", timeout=10)
-        await server.close(0)
 
     with Application() as app:
         app.run(asyncio.wait_for(send(app), 30))
@@ -291,9 +294,7 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
     async def work(app: Application) -> None:
         service = service_of(app)
         request = messages.TranslateTextRequest(texts=["A."], target_language="de")
-        handler = service._calls.unary(
-            service._translate, messages.TranslateTextRequest
-        ).stream_unary
+        handler = translating(service)
         check = messages.HealthCheckRequest()
         stalled = [
             asyncio.create_task(call(_stalled(), Context("10.0.0.1")))
@@ -323,13 +324,11 @@ def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
 
 
 def test_a_message_that_does_not_arrive_in_time_ends_the_call() -> None:
-    with Application(upload_timeout_s=0.1, body_bytes=1024) as app:
-        service = service_of(app)
-        handler = service._calls.unary(
-            service._translate, messages.TranslateTextRequest
-        ).stream_unary
-        with pytest.raises(Ended) as caught:
-            app.run(handler(_stalled(), Context()))
+    with (
+        Application(upload_timeout_s=0.1, body_bytes=1024) as app,
+        pytest.raises(Ended) as caught,
+    ):
+        app.run(translating(service_of(app))(_stalled(), Context()))
     assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
@@ -337,14 +336,12 @@ def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpc_server, "_HANDSHAKE_S", 0.5)
 
     async def wait(app: Application) -> None:
-        server = RpcServer(app.gateway, NAME, RivaService)
-        await server.open()
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        with suppress(ConnectionError):
-            while await reader.read(1000):  # its settings
-                pass
-        writer.close()
-        await server.close(0)
+        async with app.serving(NAME, RivaService) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            with suppress(ConnectionError):
+                while await reader.read(1000):  # its settings
+                    pass
+            writer.close()
 
     with Application() as app:
         app.run(asyncio.wait_for(wait(app), 60))
