@@ -23,18 +23,16 @@ KEY = re.compile(r"drg_([A-Za-z]{10})_[0-9A-Za-z]{43}\n")
 class Command:
     """Runs `dragoman keys` on a folder."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self._capsys = folder, capsys
+    def __init__(self, folder: Path, cli: CommandLine) -> None:
+        self.folder, self._cli = folder, cli
 
-    def __call__(self, *words: str, code: int = 0) -> str:
-        """Its output on stdout; on an error, its line on stderr."""
-        assert main(["keys", *words, "--folder", str(self.folder)]) == code
-        printed = self._capsys.readouterr()
-        if code:
-            assert printed.out == ""
-            (line,) = printed.err.splitlines()
-            return line
-        return printed.out
+    def __call__(self, *words: str) -> str:
+        """Its output on stdout."""
+        return self._cli.prints("keys", *words, "--folder", self.folder)
+
+    def refusal(self, *words: str) -> str:
+        """The only line that it writes if it refuses."""
+        return self._cli.refusal("keys", *words, "--folder", self.folder)
 
     def json(self, *words: str) -> Any:
         """Its output with `--json`."""
@@ -42,8 +40,8 @@ class Command:
 
 
 @pytest.fixture
-def keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(tmp_path / "state", capsys)
+def keys(tmp_path: Path, cli: CommandLine) -> Command:
+    return Command(tmp_path / "state", cli)
 
 
 def test_a_key_is_printed_once_and_kept_as_a_hash(keys: Command) -> None:
@@ -86,7 +84,7 @@ def test_only_given_limits_change(keys: Command) -> None:
     key_id = keys.json("add", "--requests-per-minute", "60", "--concurrent-requests", "3")["id"]
     printed = keys("limit", key_id, "--requests-per-minute", "none", "--characters-per-month", "9")
     assert printed == f"{key_id}: characters per month 9, concurrent requests 3\n"
-    assert "give a limit" in keys("limit", key_id, code=2)
+    assert "give a limit" in keys.refusal("limit", key_id)
 
 
 def test_revoked_keys_stay_listed(keys: Command) -> None:
@@ -98,7 +96,7 @@ def test_revoked_keys_stay_listed(keys: Command) -> None:
 
 def test_one_unknown_id_revokes_none(keys: Command) -> None:
     key_id = keys.json("add")["id"]
-    assert "there is no key 'nobody'" in keys("revoke", key_id, "nobody", code=2)
+    assert "there is no key 'nobody'" in keys.refusal("revoke", key_id, "nobody")
     assert keys.json("list")["keys"][0]["state"] == "valid"
 
 
@@ -117,7 +115,7 @@ def test_keys_of_libretranslate_are_imported(keys: Command, tmp_path: Path) -> N
 def test_a_backup_has_the_keys(keys: Command, tmp_path: Path) -> None:
     key_id = keys.json("add")["id"]
     keys("backup", str(tmp_path / "copy.db"))
-    assert "exists already" in keys("backup", str(tmp_path / "copy.db"), code=2)
+    assert "exists already" in keys.refusal("backup", str(tmp_path / "copy.db"))
     restored = tmp_path / "restored"
     restored.mkdir(mode=0o700)
     (tmp_path / "copy.db").rename(restored / FILE_NAME)
@@ -127,13 +125,13 @@ def test_a_backup_has_the_keys(keys: Command, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["list"], ["limit", "x"], ["revoke", "x"], ["backup", "x"]])
 def test_without_a_state_there_is_nothing_to_list(keys: Command, words: list[str]) -> None:
-    assert "does not exist: name the gateway's folder" in keys(*words, code=2)
+    assert "does not exist: name the gateway's folder" in keys.refusal(*words)
     assert not keys.folder.exists()
 
 
 @pytest.mark.parametrize("when", ["tomorrow", "2027-02-30", "0d", "-1d", "2020-01-01", ""])
 def test_wrong_times_are_refused(keys: Command, when: str) -> None:
-    assert "--expires" in keys("add", f"--expires={when}", code=2)
+    assert "--expires" in keys.refusal("add", f"--expires={when}")
 
 
 def test_a_time_from_now(keys: Command) -> None:
@@ -149,14 +147,14 @@ def test_wrong_limits_are_refused(limit: str) -> None:
 
 
 def test_labels_are_one_line(keys: Command) -> None:
-    assert "--label" in keys("add", "--label", "two\nlines", code=2)
-    assert "--label" in keys("add", "--label", "x" * 201, code=2)
+    assert "--label" in keys.refusal("add", "--label", "two\nlines")
+    assert "--label" in keys.refusal("add", "--label", "x" * 201)
 
 
 def test_a_damaged_state_is_reported_in_one_line(keys: Command) -> None:
     keys.folder.mkdir(mode=0o700)
     (keys.folder / FILE_NAME).write_text("text" * 1000)
-    assert "is damaged or not a SQLite file" in keys("list", code=1 + 1)
+    assert "is damaged or not a SQLite file" in keys.refusal("list")
 
 
 def test_a_state_locked_by_another_process_is_reported_in_one_line(
@@ -165,7 +163,7 @@ def test_a_state_locked_by_another_process_is_reported_in_one_line(
     monkeypatch.setattr("dragoman_gateway.core.store._BUSY_MS", 50)
     with closing(open_database(keys.folder)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        assert "database is locked" in keys("add", code=2)
+        assert "database is locked" in keys.refusal("add")
 
 
 def test_the_default_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
@@ -48,25 +47,26 @@ def tmx(tmp_path: Path) -> Path:
     return file
 
 
-def test_files_are_imported_and_exported(
-    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    memory = tmp_path / "memory.sqlite"
+@pytest.fixture
+def memory(tmp_path: Path, tmx: Path, cli: CommandLine) -> Path:
+    """A memory with the segments of the file."""
+    path = tmp_path / "memory.sqlite"
+    cli.prints("memory", "import", path, tmx)
+    return path
+
+
+def test_files_are_imported_and_exported(tmp_path: Path, tmx: Path, cli: CommandLine) -> None:
+    memory, exported = tmp_path / "memory.sqlite", tmp_path / "again.tmx"
     po = tmp_path / "more.po"
     po.write_text('msgid "Tea"\nmsgstr "Tee"\n')
-    assert main(["memory", "import", str(memory), str(tmx), str(po)]) == 0
-    assert "2 segments from en to de" in capsys.readouterr().out
+    assert "2 segments from en to de" in cli.prints("memory", "import", memory, tmx, po)
     with Memory.open(memory) as opened:
         assert (opened.languages, len(opened)) == (("en", "de"), 3)
-    assert main(["memory", "export", str(memory)]) == 0
-    exported = tmp_path / "again.tmx"
-    exported.write_text(capsys.readouterr().out)
-    assert main(["memory", "import", str(tmp_path / "b.sqlite"), str(exported)]) == 0
+    exported.write_text(cli.prints("memory", "export", memory))
+    cli.prints("memory", "import", tmp_path / "b.sqlite", exported)
     with Memory.open(memory) as first, Memory.open(tmp_path / "b.sqlite") as second:
         assert [pair for _, pair in first.pairs()] == [pair for _, pair in second.pairs()]
-    capsys.readouterr()
-    assert main(["memory", "search", str(exported), "Good nights."]) == 0
-    (match,) = map(json.loads, capsys.readouterr().out.splitlines())
+    (match,) = cli.rows("memory", "search", exported, "Good nights.")
     assert (match["target"], match["similarity"] < 100) == ("Nacht.", True)
 
 
@@ -80,21 +80,15 @@ def test_other_languages_of_a_file(tmp_path: Path, tmx: Path) -> None:
 
 
 def test_other_languages_than_those_of_the_memory_are_refused(
-    tmp_path: Path, tmx: Path, capsys: pytest.CaptureFixture[str], cli: CommandLine
+    tmp_path: Path, tmx: Path, memory: Path, cli: CommandLine
 ) -> None:
     """Given by a flag, or declared by a file; nothing is added."""
-    memory, po = tmp_path / "memory.sqlite", tmp_path / "a.po"
+    po = tmp_path / "a.po"
     po.write_text('msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "Tea"\nmsgstr "Thé"\n')
-    assert main(["memory", "import", str(memory), str(tmx)]) == 0
-    for words in (
-        [str(tmx), "--target-language", "fr"],
-        [str(tmx), "--source-language", "pl"],
-        [str(po)],
-    ):
-        capsys.readouterr()
-        line = cli.refusal("memory", "import", str(memory), *words)
+    for words in ([tmx, "--target-language", "fr"], [tmx, "--source-language", "pl"], [po]):
+        line = cli.refusal("memory", "import", memory, *words)
         assert "fr" in line or "pl" in line
-    assert main(["memory", "import", str(memory), str(tmx), "--source-language", "auto"]) == 0
+    cli.prints("memory", "import", memory, tmx, "--source-language", "auto")
     with Memory.open(memory) as opened:
         assert len(opened) == 2
 
@@ -120,13 +114,10 @@ def test_a_memory_that_another_import_makes_meanwhile_stays(
 
 
 def test_a_damaged_memory_is_an_error_in_one_line(
-    tmp_path: Path, tmx: Path, transport: FakeTransport, capsys: pytest.CaptureFixture[str]
+    tmx: Path, memory: Path, transport: FakeTransport, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    memory = tmp_path / "memory.sqlite"
-    assert main(["memory", "import", str(memory), str(tmx)]) == 0
     content = memory.read_bytes()
     memory.write_bytes(content[:100] + b"x" * (len(content) - 100))
-    capsys.readouterr()
     for words in (
         ["memory", "export", str(memory)],
         ["memory", "import", str(memory), str(tmx)],
@@ -139,9 +130,7 @@ def test_a_damaged_memory_is_an_error_in_one_line(
     assert not transport.requests
 
 
-def test_an_export_whose_reader_ends_is_quiet(tmp_path: Path, tmx: Path) -> None:
-    memory = tmp_path / "memory.sqlite"
-    assert main(["memory", "import", str(memory), str(tmx)]) == 0
+def test_an_export_whose_reader_ends_is_quiet(memory: Path) -> None:
     words = [sys.executable, "-m", "dragoman", "memory", "export", str(memory)]
     reading, writing = os.pipe()
     os.close(reading)
@@ -179,22 +168,20 @@ def test_a_file_that_is_refused_makes_no_memory(
 
 
 @pytest.mark.parametrize("name", ["some.tmx", "memory.sqlite"])
+@pytest.mark.usefixtures("memory")
 def test_a_document_takes_equal_segments_from_a_memory(
     tmp_path: Path,
-    tmx: Path,
     transport: FakeTransport,
-    capsys: pytest.CaptureFixture[str],
+    cli: CommandLine,
     caplog: pytest.LogCaptureFixture,
     name: str,
 ) -> None:
     """A text with other elements goes to the server."""
-    if name != tmx.name:
-        assert main(["memory", "import", str(tmp_path / name), str(tmx)]) == 0
     caplog.set_level(logging.INFO)
     document, output = tmp_path / "a.html", tmp_path / "b.html"
     document.write_text(HTML)
     flags = ["--format", "html", "--memory", str(tmp_path / name), "--target-language", "de"]
-    assert main(["translate", "--input", str(document), "--output", str(output), *flags]) == 0
+    cli.prints("translate", "--input", document, "--output", output, *flags)
     expected = (
         "<p>Jetzt <b>hier</b>.</p><p>&lt;GOOD MORNING.&gt;</p>"
         "<p title='Nacht.'>&lt;CLICK HERE NOW.&gt;</p>"
@@ -203,19 +190,17 @@ def test_a_document_takes_equal_segments_from_a_memory(
     sent = [text for request in transport.requests for text in request.inputs["text_input"]]
     assert sorted(sent) == ["Click here now.", "Good morning."]
     assert "2 texts came from" in caplog.text
-    capsys.readouterr()
-    assert main(["translate", "--input", str(document), *flags]) == 0
-    assert capsys.readouterr().out == expected
+    assert cli.prints("translate", "--input", document, *flags) == expected
 
 
 def test_lines_take_translations_from_a_memory(
-    tmx: Path, transport: FakeTransport, capsys: pytest.CaptureFixture[str]
+    tmx: Path, transport: FakeTransport, cli: CommandLine
 ) -> None:
-    flags = ["--memory", str(tmx), "--target-language", "de"]
-    assert main(["translate", "Good night.", "Good day.", " Good  night.", *flags]) == 0
-    assert capsys.readouterr().out.splitlines() == ["Nacht.", "<GOOD DAY.>", " Nacht."]
-    assert main(["translate", "Good night.", *flags, "--source-language", "pl"]) == 2
-    assert main(["translate", "Good night.", *flags, "--return-alignments", "hard", "--json"]) == 2
+    flags = ["--memory", tmx, "--target-language", "de"]
+    printed = cli.prints("translate", "Good night.", "Good day.", " Good  night.", *flags)
+    assert printed.splitlines() == ["Nacht.", "<GOOD DAY.>", " Nacht."]
+    cli.refuses("translate", "Good night.", *flags, "--source-language", "pl")
+    cli.refuses("translate", "Good night.", *flags, "--return-alignments", "hard", "--json")
     assert transport.requests
 
 
