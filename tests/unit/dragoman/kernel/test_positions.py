@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from dragoman.kernel.positions import sinusoidal_positions
 
 
 def test_positions_equal_the_papers() -> None:
-    assert sinusoidal_positions(9, 6).shape == (9, 6)
-    table = sinusoidal_positions(50, 8)
-    angle = 37.0 / 10000 ** (4 / 8)
-    assert table[37, 4] == pytest.approx(math.sin(angle))
-    assert table[37, 5] == pytest.approx(math.cos(angle))
-    assert table[0].tolist() == [0.0, 1.0] * 4
+    length, model_size = 400, 96
+    frequency = np.exp(-math.log(10_000) * np.arange(0, model_size, 2) / model_size)
+    angle = np.arange(length)[:, None] * frequency
+    right = np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(length, model_size)
+    assert sinusoidal_positions(length, model_size) == pytest.approx(right, abs=1e-7)
 
 
 def test_inclusive_rates_end_at_one_ten_thousandth() -> None:
