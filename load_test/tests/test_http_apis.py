@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -10,21 +9,11 @@ import pytest
 from dragoman_client import InvalidRequest, ServerError, ServerUnavailable, TranslationError
 from dragoman_client.core.access import Access
 from dragoman_load_test.requests.http_apis import http_api
-from dragoman_load_test.requests.senders import Answered, open_senders
 from dragoman_load_test.requests.target import Target
+from load_requests import send
 from stand_ins import KINDS, LATE
 
 GERMAN: Any = {"target_language": "de"}
-
-
-def send(target: Target, *texts: str) -> Answered:
-    """The answer to one request."""
-
-    async def run() -> Answered:
-        async with open_senders(target, [texts]) as (only,):
-            return await only()
-
-    return asyncio.run(run())
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -1,6 +1,5 @@
 """Requests of the load test over both protocols, against servers without a model."""
 
-import asyncio
 import json
 import socket
 import time
@@ -14,20 +13,10 @@ from dragoman_client import (
     TranslationError,
 )
 from dragoman_client.core.access import Access
-from dragoman_load_test.requests.senders import Answered, open_senders
 from dragoman_load_test.requests.target import Target
 from faulty_servers import http_server
+from load_requests import send
 from stand_ins import ENDLESS, KINDS, LATE, TlsFiles
-
-
-def send(target: Target, *texts: str) -> Answered:
-    """The answer to one request."""
-
-    async def run() -> Answered:
-        async with open_senders(target, [texts]) as (only,):
-            return await only()
-
-    return asyncio.run(run())
 
 
 def test_an_answer_is_counted(triton_url: str) -> None:

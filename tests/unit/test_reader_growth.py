@@ -43,6 +43,8 @@ from dragoman_gateway.web.body_encodings import UTF_8, encoding_of
 from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.requests import _form_pairs
 from dragoman_options.markup import Code
+from dragoman_options.refusal import WrongType
+from dragoman_options.table import TRANSLATE, check
 from dragoman_serving.fidelity.literals import known_literals, tag_spans
 from dragoman_serving.fidelity.messages import syntax_spans
 from dragoman_serving.fidelity.numbers import difference
@@ -68,7 +70,21 @@ _PROSE = "The committee met at 10.\nIt was late, so they left.\n\n"
 _CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", "\\"]
 _PHRASES = [
     *("a ", "a\n", "1. ", "A. ", "Dr. ", "der 2. ", '?" ', "...", "http://a.b/", "a@b.", "a,b\n"),
-    *("{{", "%(", "%0", "</a ", "<a x='", "a\tb\n", "[a](", "&lt;a", '{"a":', '"a","b"\n'),
+    *(
+        "{{",
+        "%(",
+        "%0",
+        "%41",
+        "<!---->",
+        "<!--",
+        "</a ",
+        "<a x='",
+        "a\tb\n",
+        "[a](",
+        "&lt;a",
+        '{"a":',
+        '"a","b"\n',
+    ),
 ]
 _TOKENIZER = Tokenizer(REPOSITORY / "model_repository/translate/1/bundle/tokenizer.model")
 _GLOSSARY = Glossary({"a" + " a" * number: "b" for number in range(20)})
@@ -101,7 +117,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "spans of tags": tag_spans,
     "numbers": lambda text: difference(text, text[::-1], ("en", "de")),
     "terms": lambda text: _INDEX.occurring(text, 12),
-    "marks": take_marks,
+    "marks": lambda text: take_marks([text]),
     "format": lambda text: format_of("a.txt", text.encode()),
     "form": lambda text: _form_pairs(text.encode(), "utf-8"),
     **{f"glossary {form}": partial(parse_glossary, form=form) for form in ("csv", "tsv", "json")},
@@ -120,6 +136,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "forwarded addresses": lambda text: _FORWARDING.client(text.encode("latin-1", "replace"), ""),
     "prompts": lambda text: read_prompt(text, text, lambda words: code_in(words) is not None),
     "unknown fields": lambda text: _unknown(text, ("text", "format"), None),
+    "unknown options": lambda text: check({text: 1}, TRANSLATE),
     "charsets": lambda text: encoding_of(text, frozenset((UTF_8,))),
     "columns": _columns,
     "JSON": lambda text: msgspec.json.decode(text, type=TranslateRequest),
@@ -139,7 +156,7 @@ _IN_TAGS = [
 ]
 _UNCLOSED = [
     *("<b>", "<b>x ", "<div>", "<p><b>x", "<a>x<p>"),
-    *("<table><tr><td>x", "<svg>x<p>", "</>x", "<", "&"),
+    *("<table><tr><td>x", "<table><b>x<tr>", "<svg>x<p>", "</>x", "<", "&", "<b></b>"),
     *("<!--", "<li><b>x", "<span>x</i> ", "<font></p>x"),
     *("<object><b></object>x", "<meta charset=x>"),
 ]
@@ -190,12 +207,13 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "formulas in cells": ("<s>%s</s>", ['<f>"a"</f>', '<f>"*a*"</f>', "<is/>", "<t name='a'/>"]),
     "html": ("%s", [*_IN_TAGS, *_UNCLOSED, *_CHARACTERS]),
     "html tag": ("<p>x<a title='x y'%s>", [" ", " a", " a=", " a='b'", "='", '"', "/"]),
+    "html in elements": (f"{'<b>' * 600}%s", ["<p><div>"]),
     "fragment": ("%s", _IN_TAGS),
     "text html": ("%s", [*_IN_TAGS, *_UNCLOSED]),
     "text xml": ("%s", [*_IN_TAGS, "<p>x</p>", "<p>x<i>y</i></p>"]),
     "text xml of tags": ("%s", [*_IN_TAGS, "<p>x</p>", "<i>x</i>"]),
     "text xml in elements": (f"{'<d>' * 200}%s{'</d>' * 200}", ["<a>x</a>", "x<b/>"]),
-    "xml": ("<r>%s</r>", _IN_TAGS),
+    "xml": ("<r>%s</r>", [*_IN_TAGS, "<b/>", "x<![CDATA[y]]>"]),
     "xml tag": ("<r><a b='x'%s/></r>", [" ", "\n", "\t"]),
     "xhtml": ("<html><body><p>%s</p></body></html>", _IN_TAGS),
     "xhtml tag": ("<html><body><img alt='x y'%s/></body></html>", [" ", "\n"]),
@@ -213,6 +231,12 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "xliff 1 entity": (_UNIT % "<source>Hi &lt;a%s</source>", ["a", " ", "="]),
     "xliff 1 placeholder": (_UNIT % "<source>Hi %%%s</source>", ["0", "(", "-"]),
     "xliff 1 target": (_UNIT % "<source>Hi</source><target state='new'%s></target>", [" ", "\n"]),
+    "xliff 1 state": (_UNIT % "<source>Hi</source><target %sstate='new'/>", [" ", "\n"]),
+    "xliff 1 CDATA": (_UNIT % "<source>Hi <![CDATA[<%s]]></source>", ["a", " "]),
+    "xliff 1 units": (
+        "<xliff version='1.2'><file><body>%s</body></file></xliff>",
+        ["<trans-unit><source>a</source></trans-unit>"],
+    ),
     "xliff 1 notes": (_UNIT % "<source>Hi</source>%s", ["<note>x</note>"]),
     "xliff 2": (
         _SEGMENT % "Hi %s",
@@ -334,7 +358,9 @@ def _repeated(around: str, part: str, size: int) -> str:
 @pytest.mark.parametrize("name", _OF_TEXT)
 def test_the_time_of_every_reader_of_text_is_linear(name: str) -> None:
     def read(text: str) -> None:
-        with contextlib.suppress(ValueError, RecursionError, GatewayError, DragomanError):
+        with contextlib.suppress(
+            ValueError, RecursionError, GatewayError, DragomanError, WrongType
+        ):
             _OF_TEXT[name](text)
 
     size = _SENTENCES_SIZE if name.startswith("sentences") else _SIZE

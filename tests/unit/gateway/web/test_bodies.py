@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -26,7 +25,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exchanges import multipart
-from tests.timing import fastest_s
 from tests.unit.gateway.asgi import Application
 
 TEXT = {"q": "Hello.", "source": "en", "target": "de"}
@@ -260,18 +258,6 @@ def test_forms_are_decoded_as_the_standard_library_does(body: bytes) -> None:
             requests._form_pairs(body, UTF_8)
     else:
         assert requests._form_pairs(body, UTF_8) == pairs
-
-
-@pytest.mark.parametrize("part", [b"%41", b"%", b"%x", b"&", b"a=%&"])
-def test_a_form_is_decoded_in_little_time(part: bytes) -> None:
-    """At most 40 times that of the same form without escapes."""
-    plain, escaped = (chunk * (FORM_BYTES // len(chunk)) for chunk in (b"a", part))
-
-    def decode(body: bytes) -> None:
-        with contextlib.suppress(InvalidInput):
-            requests._form_pairs(b"q=" + body, UTF_8)
-
-    assert fastest_s(lambda: decode(escaped)) < 40 * fastest_s(lambda: decode(plain))
 
 
 def test_long_forms_are_decoded_off_the_event_loop_and_bounded(

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.texts import sentences as splitting
 from dragoman.kernel.texts.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
-from tests.timing import fastest_s
 
 EXPECTED = {
     "en": [
@@ -243,14 +242,6 @@ def test_the_fast_path_for_plain_sentences_gives_the_same_result(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(splitting, "_PLAIN", re.compile(r"(?!)"))
         assert split_sentences(text, language) == expected
-
-
-def test_line_breaks_are_put_into_a_translation_in_linear_time() -> None:
-    def put(lines: int) -> None:
-        text = "a b c d\n" * lines
-        LineBreaks.of(text).put_into(text)
-
-    assert fastest_s(lambda: put(1600)) < 8 * fastest_s(lambda: put(400))
 
 
 @pytest.mark.parametrize(

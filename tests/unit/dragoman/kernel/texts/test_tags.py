@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dragoman.kernel.texts.tags import has_tags, without_tags
-from tests.timing import fastest_s
 
 
 @pytest.mark.parametrize(
@@ -34,9 +33,3 @@ def test_no_tags(text: str) -> None:
 def test_text_without_tags() -> None:
     assert without_tags('<p>He <a href="/x">reads</a>.</p>') == " He  reads . "
     assert without_tags("Press <Enter> now.") == "Press <Enter> now."
-
-
-@pytest.mark.parametrize("part", ["<", "<a ", "<a b", "<a b='", "</a ", "x ", "<p ", "<b x=\n"])
-def test_the_time_is_proportional_to_the_length(part: str) -> None:
-    short, long = ("<a " + part * (n // len(part)) for n in (20_000, 80_000))
-    assert fastest_s(lambda: has_tags(long)) < 10 * fastest_s(lambda: has_tags(short)) + 1e-4
