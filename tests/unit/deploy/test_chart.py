@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import http.server
 import io
 import json
 import re
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from tests.conftest import REPOSITORY
 from tests.kubernetes_tools import CHART, only, rendered, run
 from tests.npm_packages import FOLDER, NODE, skip_without
 from tests.unit.deploy.test_deploy import metrics_in
+from tests.web_server import Handler, serving
 
 BUNDLE = "models.serve={/bundles/en-de}"
 SHA256 = "a" * 64
@@ -378,23 +377,21 @@ def alert(name: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> Iterator[tuple[str, str]]:
+def archive() -> Iterator[tuple[str, str]]:
     """An archive on a server: its URL and SHA-256."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as members:
         member = tarfile.TarInfo("manifest.json")
         member.size = 2
         members.addfile(member, io.BytesIO(b"{}"))
-    (tmp_path / "served").mkdir()
-    (tmp_path / "served" / "a.tar.gz").write_bytes(data.getvalue())
-    handler = functools.partial(
-        http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "served")
-    )
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/a.tar.gz"
+
+    class Archive(Handler):
+        def respond(self) -> None:
+            self.answer(200, {}, data.getvalue())
+
+    with serving(Archive) as port:
+        url = f"http://127.0.0.1:{port}/a.tar.gz"
         yield url, hashlib.sha256(data.getvalue()).hexdigest()
-        server.shutdown()
 
 
 def fetch(folder: Path, url: str, sha256: str) -> subprocess.CompletedProcess[str]:
