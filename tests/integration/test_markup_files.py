@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -18,7 +16,8 @@ from dragoman.cli import main
 from tests import debian
 from tests.browser import Page
 from tests.conftest import REPOSITORY
-from tests.servers import WAIT_S, Served
+from tests.doc_examples import blocks_with, run_code
+from tests.servers import Served
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>I see dogs &amp; cats.</title></head>
@@ -154,12 +153,12 @@ def test_the_example_of_xliff(translated: Path) -> None:
 
 
 def test_the_examples_in_python(shipped: Served, translated: Path) -> None:
-    examples = re.findall(r"```python\n(.*?)```", DOCUMENTATION, re.DOTALL)
+    examples = blocks_with("python", "", "docs/documents.md")
     for code, ending in zip(examples, ("html", "docx"), strict=True):
         target = translated / f"library.{ending}"
         code = code.replace("grpc://localhost:8001", shipped.server.grpc_url)
         code = code.replace(f'"library.{ending}"', repr(str(target)))
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=WAIT_S)
+        run_code("python", code)
         assert target.read_bytes() == (translated / f"library.de.{ending}").read_bytes()
 
 
@@ -207,41 +206,3 @@ def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
     check_page(target.read_text(encoding="utf-8"))
     assert (done.lines, done.of, done.refused) == (4, 4, 0)
     assert progress[-1].lines == 4
-    with pytest.raises(FileExistsError):
-        shipped.grpc.translate_file(page, target, form="html", target_language="de")
-    with pytest.raises(ValueError, match="resume: a document with markup"):
-        shipped.grpc.translate_file(page, target, form="html", resume=True)
-    with pytest.raises(ValueError, match="is both the input and the output"):
-        shipped.grpc.translate_file(page, page, form="html", force=True)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--format", "xml"), "line 2, column 84: mismatched tag"),
-        (("--format", "html", "--resume", "--output", "{target}"), "resume: a document"),
-        (("--format", "html", "a"), "--format html: give an --input"),
-    ],
-)
-def test_unsupported_uses_are_refused_in_one_line(
-    shipped: Served,
-    page: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
-    message: str,
-) -> None:
-    target = tmp_path / "target"
-    given = [word.format(target=target) for word in words]
-    assert translate(shipped, "--input", page, *given) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert not target.exists()
-
-
-def test_lines_that_look_like_markup_are_warned_about(
-    shipped: Served, page: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert translate(shipped, "--input", page, "--output", tmp_path / "a") == 0
-    assert "looks like HTML: to keep its markup give --format html" in caplog.text

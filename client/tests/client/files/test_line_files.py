@@ -235,6 +235,11 @@ def test_unsuitable_files_are_refused(source: Path, target: Path) -> None:
         translate_file(pipe, target)
     with pytest.raises(IsADirectoryError):
         translate_file(source, source.parent)
+    with pytest.raises(ValueError, match="resume: a document with markup"):
+        translate_file(source, target, form="html", resume=True)
+    target.write_text("precious\n")
+    with pytest.raises(FileExistsError):
+        translate_file(source, target, form="html")
 
 
 def test_a_change_of_the_source_is_an_error(source: Path, target: Path) -> None:

@@ -385,6 +385,9 @@ def test_a_known_format_as_text_has_a_warning(
     source.rename(source := tmp_path / "a.de")
     run("--format", "text", "--input", str(source))
     assert not caplog.text
+    source.write_text("<!DOCTYPE html>\n<p>Hello</p>\n")
+    run("--input", str(source))
+    assert "looks like HTML: to keep its markup give --format html" in caplog.text
 
 
 @pytest.mark.usefixtures("transport")
@@ -428,6 +431,7 @@ def test_no_file_is_overwritten_without_force(run: Run, tmp_path: Path) -> None:
         (("--json", "--format", "tsv"), "--json is only for --format text"),
         (("--format", "tsv", "--column", "0"), "columns are counted from 1"),
         (("--format", "jsonl", "a text"), "text 1: not JSON"),
+        (("--format", "html", "a text"), "--format html: give an --input"),
     ],
 )
 def test_invalid_arguments_for_files_are_refused(
@@ -449,6 +453,9 @@ def test_a_line_of_another_format_is_reported(run: Run, tmp_path: Path) -> None:
         run("--format", "jsonl", stdin=b"x\n")
     with pytest.raises(DragomanError, match="nowhere/out"):
         run("--input", str(source), "--output", str(tmp_path / "nowhere" / "out"))
+    source.write_text("<a><b></a>")
+    with pytest.raises(UsageError, match="line 1, column 9: mismatched tag"):
+        run("--format", "xml", "--input", str(source))
 
 
 @pytest.mark.usefixtures("transport")
