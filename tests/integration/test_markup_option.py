@@ -88,10 +88,6 @@ def test_options_that_markup_excludes(shipped: Served) -> None:
         assert (status, answer["error"]) == (400, message)
     with pytest.raises(InvalidRequest, match="markup of text 0: code 0 is 0 to 99"):
         shipped.grpc.translate("a", markup={"codes": [[0, 99]]})
-    with pytest.raises(ValueError, match=r"markup of text 0: codes\[0\] is 'a'"):
-        shipped.grpc.translate("a", markup={"codes": ["a"]})
-    with pytest.raises(ValueError, match="markup: not for texts in batches"):
-        list(shipped.grpc.translate_batches(["a"], markup=LINK))
 
 
 def test_raw_http(shipped: Served) -> None:

@@ -115,9 +115,3 @@ def test_the_command_line_sends_them(shipped: Served, tmp_path: Path, cli: Comma
         assert "Kräutertee" in printed
         assert printed.startswith("Ich ")
     assert "temperature is 0.0" in cli.refuses(*arguments, "--temperature", "0")
-    for given, message in (
-        ("only one", "terms.json: not valid JSON"),
-        ('{"tea": 1}', "the target term of 'tea' is not text"),
-    ):
-        glossary.write_text(given, encoding="utf-8")
-        assert message in cli.refuses(*arguments, "--glossary", glossary)

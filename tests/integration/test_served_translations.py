@@ -92,8 +92,6 @@ def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc
     assert [translation.score for translation in plain] == [None, None]
     with pytest.raises(InvalidRequest, match="num_return_sequences is 9: give 1 to 4"):
         client.translate("a", num_return_sequences=9)
-    with pytest.raises(ValueError, match="num_return_sequences: not supported in a stream"):
-        client.translate_stream("a", num_return_sequences=2)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
