@@ -116,7 +116,7 @@ def test_the_example_page(translated: Path) -> None:
         assert kept in before
         assert kept in after
     for part in (
-        *("<b>drei Tausend Bücher</b>", '<a href="/card">neue Karte</a>', "<strong>Tee</strong>"),
+        *("<b>3000 Bücher</b>", '<a href="/card">neue Karte</a>', "<strong>Tee</strong>"),
         *(">Neue Bücher</a>", 'placeholder="Suchen Sie ein Buch?"', "<button>Suche</button>"),
     ):
         assert part in after
@@ -137,7 +137,7 @@ def test_the_example_page_in_a_browser(translated: Path, browser: Page) -> None:
     assert trees[0] == trees[1]
     assert len(shown[0].split("\n")) == len(shown[1].split("\n"))
     assert "three thousand books" in shown[0]
-    assert "drei Tausend Bücher" in shown[1]
+    assert "3000 Bücher" in shown[1]
 
 
 def test_the_example_of_xliff(translated: Path) -> None:
