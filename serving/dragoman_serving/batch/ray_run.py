@@ -39,6 +39,10 @@ _CHUNKS_OF_BLOCK = 2
 """Ray distributes blocks of chunks. Blocks are small, but their number is limited."""
 
 
+_TOO_SLOW = "timed out during startup"
+"""In the message of a Ray whose processes were not ready after its limit, 30 seconds."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Where the actors run.
@@ -60,17 +64,16 @@ class Cluster:
         Raises:
             DragomanError: the cluster is not available.
         """
-        is_local = self.address == LOCAL
         logging.getLogger("ray").setLevel(logging.WARNING)
         try:
-            ray.init(
-                address=self.address,  # by "local", Ray joins no other cluster of this machine
-                num_cpus=self.cores * (self.actors or 1) if is_local else None,
-                include_dashboard=False if is_local else None,
-                log_to_driver=False,
-                logging_level=logging.WARNING,
-            )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+            try:
+                self._connect()
+            except Exception as error:
+                if self.address != LOCAL or _TOO_SLOW not in str(error):
+                    raise
+                ray.shutdown()
+                self._connect()
+        except Exception as error:  # Ray raises no class of its own here
             raise DragomanError(f"--ray {self.address}: {error}") from error
         try:
             # Ray reports lost nodes on stdout, which is for results.
@@ -78,6 +81,16 @@ class Cluster:
                 yield
         finally:
             ray.shutdown()
+
+    def _connect(self) -> None:
+        is_local = self.address == LOCAL
+        ray.init(
+            address=self.address,  # by "local", Ray joins no other cluster of this machine
+            num_cpus=self.cores * (self.actors or 1) if is_local else None,
+            include_dashboard=False if is_local else None,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
 
     @property
     def all_cores(self) -> int:

@@ -174,7 +174,7 @@ def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals)
         "log_every_steps = 1\nbatch_processes = 1\n"
     )
     trainer = subprocess.Popen(
-        [sys.executable, "-m", "dragoman", *words],
+        [sys.executable, "-X", "faulthandler", "-m", "dragoman", *words],
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
@@ -189,6 +189,9 @@ def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals)
         os.killpg(trainer.pid, number)
     try:
         printed = trainer.communicate(timeout=240)[1].decode()
+    except subprocess.TimeoutExpired:
+        trainer.send_signal(signal.SIGABRT)  # prints where its threads are
+        pytest.fail(trainer.communicate()[1].decode())
     finally:
         trainer.kill()
     wait_for(lambda: not any(map(alive, others)))
