@@ -91,15 +91,15 @@ def _number(values: Sequence[int], language: str) -> int:
             thousands, number, last = (number or 1) * _THOUSAND, 0, 0
         elif value == _HUNDRED and number < _HUNDRED:
             number, last = (number or 1) * _HUNDRED, _HUNDRED
-        elif value < _HUNDRED and (last in (0, _HUNDRED) or _goes_on(last, value, language)):
+        elif value < _HUNDRED and (last in (0, _HUNDRED) or _continues(last, value, language)):
             number, last = number + value, value
         else:
             return 0
     return thousands + number
 
 
-def _goes_on(last: int, value: int, language: str) -> bool:
-    """Whether a word goes on with the number of the word before: `twenty-seven`."""
+def _continues(last: int, value: int, language: str) -> bool:
+    """Whether a word continues the number of the word before: `twenty-seven`."""
     if language == "de":
         return last < _TEN and value >= _TWENTY
     if language == "fr" and last in (60, 80):

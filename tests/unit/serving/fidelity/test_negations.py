@@ -112,9 +112,9 @@ def test_two_negations_are_two_in_the_translation(source: str, target: str) -> N
         both = f"{CLAUSES[target][first]}, {CLAUSES[target][last]}."
         assert not says_opposite(text, both, source, target), (text, both)
         for index in (first, last):
-            one = f"{CLAUSES[target][index]}."
-            has_two_words = " ni " in one or " nor " in one
-            assert says_opposite(text, one, source, target) != has_two_words, (text, one)
+            single = f"{CLAUSES[target][index]}."
+            has_two_words = " ni " in single or " nor " in single
+            assert says_opposite(text, single, source, target) != has_two_words, (text, single)
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_numbers_in_words_are_read_in_digits(number: int, language: str) -> None
     words = in_words(number, language)
     expected = [] if words in ("hundert", "tausend", "cent", "mille") else [str(number)]
     for text in (words, f"X {words.upper()}, x", f"{words[0].upper()}{words[1:]} x"):
-        found = list(number_words(text, language))
-        assert [found_digits for _, found_digits in found] == expected
-        assert all(text[slice(*span)].casefold() == words.casefold() for span, _ in found)
+        numbers = list(number_words(text, language))
+        assert [found_digits for _, found_digits in numbers] == expected
+        assert all(text[slice(*span)].casefold() == words.casefold() for span, _ in numbers)
 
 
 @pytest.mark.parametrize(
