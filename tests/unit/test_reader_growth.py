@@ -47,8 +47,10 @@ from dragoman_options.refusal import WrongType
 from dragoman_options.table import TRANSLATE, check
 from dragoman_serving.fidelity.literals import known_literals, tag_spans
 from dragoman_serving.fidelity.messages import syntax_spans
+from dragoman_serving.fidelity.negations import says_opposite
 from dragoman_serving.fidelity.numbers import difference
 from dragoman_serving.fidelity.plain_sentences import is_plain
+from dragoman_serving.fidelity.spellings import with_spellings
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.translation.faults import is_copy
 from dragoman_serving.translation.segments import has_words
@@ -69,6 +71,8 @@ _SENTENCES_SIZE = 20_000
 _PROSE = "The committee met at 10.\nIt was late, so they left.\n\n"
 _CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", "\\"]
 _PHRASES = [
+    *("XV a ", "Tom I, ", "XV {a} ", "twenty a ", "vingt a ", "zwanzig a ", "3pm ", "{n} files "),
+    *("not no ", "never without ", "World War I "),
     *("a ", "a\n", "1. ", "A. ", "Dr. ", "der 2. ", '?" ', "...", "http://a.b/", "a@b.", "a,b\n"),
     *(
         "{{",
@@ -105,6 +109,11 @@ def _columns(text: str) -> None:
     read_text(",".join(names), TableReader(names[::-1]))
 
 
+def _spelled(text: str, language: str) -> None:
+    literals = known_literals(text)
+    with_spellings(text, language, literals, literals)
+
+
 _OF_TEXT: dict[str, Callable[[str], object]] = {
     **{f"sentences {code}": partial(split_sentences, language=code) for code in ("en", "de")},
     "sentences with placeholders": lambda text: split(text, "en", True),
@@ -114,6 +123,8 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "tags": without_tags,
     "literals": known_literals,
     **{f"plain sentence {code}": partial(is_plain, language=code) for code in ("en", "fr")},
+    **{f"spellings {code}": partial(_spelled, language=code) for code in ("en", "de", "fr")},
+    "negations": lambda text: says_opposite(text, text[::-1], "en", "de"),
     "spans of tags": tag_spans,
     "numbers": lambda text: difference(text, text[::-1], ("en", "de")),
     "terms": lambda text: _INDEX.occurring(text, 12),

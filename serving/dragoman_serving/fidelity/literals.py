@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from dragoman.kernel.text import Tokenizer
@@ -253,9 +255,11 @@ class Literal(NamedTuple):
         """Begin and end."""
         return self.begin, self.end
 
-    def meets(self, begin: int, end: int) -> bool:
-        """Whether it has characters of another span."""
-        return self.begin < end and begin < self.end
+
+def meets_any(literals: Sequence[Literal], begin: int, end: int) -> bool:
+    """Whether one of some literals, in order and without overlaps, has characters of a span."""
+    before = bisect_left(literals, end, key=attrgetter("begin"))
+    return before > 0 and literals[before - 1].end > begin
 
 
 def tag_spans(text: str) -> list[Span]:
@@ -378,9 +382,8 @@ class Literals:
             literals = _merged(text, sorted(literals, key=_place))
         if known and (spans := list(names_of(text, language))):
             names = _merged(text, [Literal(*span, is_usual=True) for span in spans])
-            literals += [
-                name for name in names if not any(literal.meets(*name.span) for literal in literals)
-            ]
+            names = [name for name in names if not meets_any(literals, *name.span)]
+            literals += names
             literals.sort(key=_place)
         return literals
 

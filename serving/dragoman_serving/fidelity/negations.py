@@ -1,7 +1,7 @@
 """Negations: whether a translation says the opposite of its sentence.
 
-Models omit `not` in one of some hundred sentences, and `in-` of `incorrect` in one of twenty
-labels. They add them more seldom.
+Models omit `not` in one of some hundred sentences, and the prefix of a word such as `incorrect` in
+one of twenty labels with such a word. They add them more seldom.
 """
 
 from __future__ import annotations

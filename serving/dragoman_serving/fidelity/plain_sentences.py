@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 
 from dragoman_serving.fidelity.casing import may_be_title
@@ -33,4 +32,4 @@ def is_plain(text: str, language: str) -> bool:
     pattern = _OF_LANGUAGE.get(language, _OF_LANGUAGE[""])
     if pattern.fullmatch(text) is None or text.isupper() or may_be_title(text, language):
         return False
-    return next(itertools.chain(names_of(text, language), spellings(text, language)), None) is None
+    return next(names_of(text, language), None) is None and not spellings(text, language)

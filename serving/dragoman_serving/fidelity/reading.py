@@ -24,9 +24,9 @@ from dragoman_serving.fidelity.restored import Occurrence, Restored, edited
 
 _FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}", "K{}", "W{}", "V{}", "Y{}", "J{}")
 _SIGNS = "*#~^"
-_COUNTS = ("34", "46", "57", "68", "79", "83", "91", "95")
+_NUMBERS = ("34", "46", "57", "68", "79", "83", "91", "95")
 """Numbers that languages seldom write as words, and that are neither years nor hours."""
-_NUMBER = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d+")
 _FEWEST_FORMS = 3
 _FEWEST_LETTERS = 3
 _MOST_WORDS = 512
@@ -80,10 +80,10 @@ class StandIns:
             )
         return forms
 
-    def counts(self, line: str) -> list[str]:
+    def numbers(self, line: str) -> list[str]:
         """Returns the stand-ins of placeholders for numbers, which are not in a sentence."""
-        used = set(_NUMBER.findall(line))
-        return [count for count in _COUNTS if count not in used and self._can_write(count)]
+        used = set(_DIGITS.findall(line))
+        return [number for number in _NUMBERS if number not in used and self._can_write(number)]
 
     def sign(self, line: str) -> str | None:
         """Returns the stand-in of signs, if there is one that is not in a sentence."""
@@ -151,7 +151,7 @@ class Reading:
         targets: list[str] = []
         spelled: list[tuple[Span, str]] = []
         has_counts = attempt == 0 and any(literal.is_count for literal in literals)
-        counts = stand_ins.counts(all_text) if has_counts else []
+        numbers = stand_ins.numbers(all_text) if has_counts else []
         of_text: dict[str, str] = {}
         length = 0
         between = outside(line, [literal.span for literal in literals])
@@ -163,8 +163,8 @@ class Reading:
                 read = sign
             elif text in of_text:
                 read = of_text[text]
-            elif literal.is_count and counts:
-                read = of_text[text] = counts.pop(0)
+            elif literal.is_count and numbers:
+                read = of_text[text] = numbers.pop(0)
             else:
                 read = of_text[text] = form(len(of_text) + 1)
             if literal.read is None:
@@ -230,7 +230,7 @@ class Reading:
 
         Signs of a sentence share a stand-in: if one is a currency, each may be. Numbers stay.
         """
-        for stand_in in set(self.stand_ins) - set(_COUNTS):
+        for stand_in in set(self.stand_ins) - set(_NUMBERS):
             signs = {
                 raw for raw, of in zip(self.raw, self.stand_ins, strict=True) if of == stand_in
             }

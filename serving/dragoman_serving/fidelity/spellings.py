@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from dragoman.kernel.texts.cutting import Span
-from dragoman_serving.fidelity.literals import Literal
+from dragoman_serving.fidelity.literals import Literal, meets_any
 from dragoman_serving.fidelity.number_words import number_words
 
 _ENDINGS = {
@@ -28,11 +28,11 @@ _ROMAN_NUMBER = {
     for language, ending in _ENDINGS.items()
 }
 _VALUES = {"I": 1, "V": 5, "X": 10}
-_NUMBERED = (
-    "act article book chapter class diabetes grade level part phase scene section stage title type"
-    " volume abschnitt akt anhang annex artikel band buch kapitel klasse stufe szene teil typ acte"
-    " annexe appendix chapitre livre partie scène tome titre charles edward elizabeth francis"
-    " frederick george henry james louis napoleon nicholas philip richard william"
+_NUMBERED = re.compile(
+    r"(?i)act|article|book|chapter|class|diabetes|grade|level|part|phase|scene|section|stage|title"
+    r"|type|volume|abschnitt|akt|anhang|annex|artikel|band|buch|kapitel|klasse|stufe|szene|teil|typ"
+    r"|acte|annexe|appendix|chapitre|livre|partie|scène|tome|titre|charles|edward|elizabeth|francis"
+    r"|frederick|george|henry|james|louis|napoleon|nicholas|philip|richard|william"
 )
 """Words before a Roman number of one letter, and rulers."""
 _BEFORE = re.compile(r"(?<!\w)[^\W\d_]{2,20}(?= $)")
@@ -78,59 +78,63 @@ _RANGE_OF_DAYS = re.compile(
 _AND_A_HALF = {
     "de": re.compile(r"(?<!\w)(?i:anderthalb|eineinhalb)(?:e[nr]?)?(?!\w)"),
     "en": re.compile(r"(?<!\w)(?i:one and a half)(?!\w)"),
+    "fr": re.compile("(?!)"),
 }
 
 
 def with_spellings(
-    text: str, language: str, literals: Sequence[Literal], fixed: Sequence[Span]
+    text: str, language: str, literals: Sequence[Literal], fixed: Sequence[Literal]
 ) -> list[Literal]:
-    """Returns literals in order, with those of `spellings` that are not within another.
+    """Returns literals in order, with those of `spellings`, which replace usual ones within them.
 
     Args:
         text: a text.
         language: its language.
-        literals: its other literals.
-        fixed: spans that stay as they are.
+        literals: its other literals, in order and without overlaps.
+        fixed: further parts that are read as they are, likewise.
     """
     parts = [
         part
         for part in spellings(text, language)
-        if not any(part.meets(*span) for span in fixed)
-        and not any(
-            literal.meets(*part.span) and (literal.begin < part.begin or part.end < literal.end)
-            for literal in literals
-        )
+        if not meets_any(fixed, *part.span) and _may_replace(part, literals)
     ]
-    others = [
-        literal for literal in literals if not any(literal.meets(*part.span) for part in parts)
-    ]
+    others = [literal for literal in literals if not meets_any(parts, *literal.span)]
     return sorted([*others, *parts], key=attrgetter("span")) if parts else others
 
 
-def spellings(text: str, language: str) -> Iterator[Literal]:
-    """Yields Roman numbers and parts to read in another spelling, without overlaps.
+def _may_replace(part: Literal, literals: Sequence[Literal]) -> bool:
+    first = bisect_right(literals, part.begin, key=attrgetter("end"))
+    end = bisect_left(literals, part.end, key=attrgetter("begin"))
+    return all(
+        literal.is_usual and part.begin <= literal.begin and literal.end <= part.end
+        for literal in literals[first:end]
+    )
+
+
+def spellings(text: str, language: str) -> list[Literal]:
+    """Returns Roman numbers and parts to read in another spelling, in order, without overlaps.
 
     Args:
         text: a text.
         language: its language; nothing for others than English, German and French.
     """
     if language not in _HOURS:
-        return
+        return []
     parts = itertools.chain(
         _clock_times(text, language),
         _english(text) if language == "en" else (),
         (
             Literal(*match.span(), read="1.5" if language == "en" else "1,5")
-            for match in (_AND_A_HALF[language].finditer(text) if language in _AND_A_HALF else ())
+            for match in _AND_A_HALF[language].finditer(text)
         ),
         (Literal(*span, read=digits) for span, digits in number_words(text, language)),
         _roman_numbers(text, language),
     )
-    before: list[Literal] = []
+    apart: list[Literal] = []
     for part in parts:
-        if not any(part.meets(*other.span) for other in before):
-            before.append(part)
-            yield part
+        if not meets_any(apart, *part.span):
+            insort(apart, part, key=attrgetter("begin"))
+    return apart
 
 
 def _clock_times(text: str, language: str) -> Iterator[Literal]:
@@ -147,7 +151,7 @@ def _english(text: str) -> Iterator[Literal]:
     """Yields world wars, amounts, times and ranges of days."""
     for match in _WAR.finditer(text):
         which = "First" if match["number"] in ("I", "One", "1") else "Second"
-        article = "" if match["determiner"] else "the " if text[: match.start()].strip() else "The "
+        article = "" if match["determiner"] else "the " if match.start() else "The "
         yield Literal(*match.span("war"), read=f"{article}{which} World War")
     for match in _AMOUNT.finditer(text):
         number, scale = match["amount"].removesuffix(match["scale"]).strip(), match["scale"]
@@ -179,9 +183,9 @@ def _is_number(letter: str, before: str, text: str, end: int, language: str) -> 
         return False
     may_be_pronoun = letter == "I" and language == "en"
     is_end = not may_be_pronoun or _ENDS.match(text, end) is not None
-    if before.lower() in _NUMBERED.split():
+    if _NUMBERED.fullmatch(before):
         return is_end or before.istitle()
-    is_first = not text[: end - len(f"{before} {letter}")].strip()
+    is_first = end == len(f"{before} {letter}")
     return is_end and before.istitle() and not (may_be_pronoun and is_first)
 
 

@@ -18,7 +18,7 @@ from dragoman.kernel.texts.sentences import (
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.fidelity.casing import Capitals
 from dragoman_serving.fidelity.letter_case import lower
-from dragoman_serving.fidelity.literals import Literal, without
+from dragoman_serving.fidelity.literals import Literal, meets_any, without
 from dragoman_serving.fidelity.measures import UNITS
 from dragoman_serving.fidelity.messages import syntax_spans
 from dragoman_serving.fidelity.numbers import CURRENCIES
@@ -186,7 +186,7 @@ def pieces_of_text(
     ends = {end for _, end in apart[:-1]}
     if has_tags or "\\" in text:
         spans = (match.span() for match in _BREAKS[has_tags].finditer(text))
-        apart += (span for span in spans if not _meets_any(literals, *span))
+        apart += (span for span in spans if not meets_any(literals, *span))
     at = 0
     for begin, end in (*sorted(apart), (len(text), len(text))):
         inner = _within(literals, at, begin)
@@ -255,12 +255,6 @@ def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:
         literal._replace(begin=literal.begin - begin, end=literal.end - begin)
         for literal in literals[first:last]
     ]
-
-
-def _meets_any(literals: Sequence[Literal], begin: int, end: int) -> bool:
-    """Whether a literal has characters of a span."""
-    before = bisect_left(literals, end, key=lambda literal: literal.begin)
-    return before > 0 and literals[before - 1].end > begin
 
 
 def _core(sentence: str, literals: Sequence[Literal]) -> Span:

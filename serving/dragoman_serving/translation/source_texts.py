@@ -17,7 +17,14 @@ from dragoman.kernel.texts.sentences import BREAKS_TO_SPACES, LineBreaks
 from dragoman.kernel.texts.tags import has_tags
 from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
-from dragoman_serving.fidelity.literals import SHOWN, Literal, Literals, known_literals, tag_spans
+from dragoman_serving.fidelity.literals import (
+    SHOWN,
+    Literal,
+    Literals,
+    known_literals,
+    meets_any,
+    tag_spans,
+)
 from dragoman_serving.fidelity.numbers import has_digits
 from dragoman_serving.fidelity.phrases import Phrase, phrases_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
@@ -436,13 +443,13 @@ class _Reader:
             or (term.begin, term.end) in known
         )
         known_forms = self._plan.keeps_placeholders
+        fixed = [Literal(term.begin, term.end) for term in terms]
         literals = [
             literal
             for literal in self._texts.literals.of(text, self._language, known_forms, further)
-            if not (literal.is_usual and any(literal.meets(*term[:2]) for term in terms))
+            if not (literal.is_usual and meets_any(fixed, *literal.span))
         ]
         if known_forms:
-            fixed = [*keep, *(term[:2] for term in terms)]
             literals = with_spellings(text, self._language, literals, fixed)
         if can_keep:
             self._literals[key] = literals

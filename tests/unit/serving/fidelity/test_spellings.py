@@ -114,6 +114,9 @@ def test_indices_of_other_spellings_are_those_of_the_sentence(
 def test_kept_text_and_other_literals_keep_their_spelling() -> None:
     text = "See World War I and $3bn."
     assert len(with_spellings(text, "en", [], [])) == 2
-    assert [part.begin for part in with_spellings(text, "en", [], [(4, 9)])] == [20 + 1]
-    literal = Literal(0, 12)
-    assert literal in with_spellings(text, "en", [literal], [])
+    fixed = Literal(4, 9)
+    assert [part.begin for part in with_spellings(text, "en", [], [fixed])] == [20 + 1]
+    for literal in (fixed, Literal(0, 12), Literal(0, 12, is_usual=True)):
+        assert literal in with_spellings(text, "en", [literal], [])
+    usual = Literal(4, 9, is_usual=True)
+    assert usual not in with_spellings(text, "en", [usual], [])
