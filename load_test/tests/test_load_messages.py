@@ -19,6 +19,8 @@ OPTIONS: dict[str, Any] = {
     "split_sentences": True,
 }
 
+NO_ANSWER = "not an answer of (?:Triton|a translation server)"
+
 
 def answer(*texts: str, tokens: int, reason: str | None = None) -> Any:
     """A response as Triton writes it, with `tokens` tokens for each text."""
@@ -102,9 +104,9 @@ def test_errors_in_streams_keep_their_kind() -> None:
 @pytest.mark.parametrize("message", [b"\xff", b"", answer("a", tokens=1).SerializeToString()[:-3]])
 def test_invalid_answers_are_refused(message: bytes) -> None:
     """The invalid answers are damaged, or come from another server."""
-    with pytest.raises((ValueError, ServerError), match="not an answer of"):
+    with pytest.raises((ValueError, ServerError), match=NO_ANSWER):
         messages.read_grpc_answer(message)
-    with pytest.raises((ValueError, ServerError), match="not an answer of"):
+    with pytest.raises((ValueError, ServerError), match=NO_ANSWER):
         messages.read_grpc_part(message)
     read = http_api("triton", Access(), {}).read
     with pytest.raises(ServerError, match="not an answer of Triton"):
