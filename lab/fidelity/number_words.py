@@ -85,7 +85,7 @@ def _dictionary(language: str) -> dict[str, set[Fraction]]:
         stem = word.removesuffix("e")
         add(10 * ten, word, f"{word[:-1]}ies", f"{word[:-1]}ieth", f"{stem}aine", f"{stem}ième")
         for unit in range(1, 20):
-            joined = f"{units[unit].removesuffix('s')}und{word}"
+            joined = f"{'ein' if unit == 1 else units[unit]}und{word}"
             add(10 * ten + unit, joined if language == "de" else f"{word}-{units[unit]}")
     for number, word in enumerate(_FROM_1[language].split(), start=1):
         add(number, word, *(word + ending for ending in ("s", "e", "er", "en", "es", "em")))
@@ -98,6 +98,43 @@ def _dictionary(language: str) -> dict[str, set[Fraction]]:
         for hour_or_value in (0, 12, 24) if value == "0" else (Fraction(value),):
             add(hour_or_value, word)
     return values
+
+
+def spelled(number: int, language: str) -> str:
+    """A number from 13 to 99 in words."""
+    units = _BELOW_20[language].split()
+    if number < 20:
+        return units[number]
+    tens, unit = divmod(number, 10)
+    if language == "fr" and tens in (7, 9):  # soixante-dix-sept, quatre-vingt-dix-sept
+        tens, unit = tens - 1, unit + 10
+    word = _TENS[language].split()[tens - 2]
+    if not unit:
+        return "quatre-vingts" if word == "quatre-vingt" else word
+    if language == "de":
+        return f"{'ein' if unit == 1 else units[unit]}und{word}"
+    if language == "fr" and unit in (1, 11) and word != "quatre-vingt":
+        return f"{word} et {units[unit]}"
+    return f"{word}-{units[unit]}"
+
+
+def in_digits(text: str, language: str) -> str:
+    """A text with the numbers from 13 to 99 that are single words of it in digits."""
+    return _spelled_numbers(language).sub(
+        lambda words: str(_values_of_words(language)[words[0].lower()]), text
+    )
+
+
+@cache
+def _values_of_words(language: str) -> Mapping[str, int]:
+    return {spelled(number, language): number for number in range(13, 100)}
+
+
+@cache
+def _spelled_numbers(language: str) -> re.Pattern[str]:
+    longest_first = sorted(_values_of_words(language), key=len, reverse=True)
+    after_hundred = r"(?<!hundred )(?<!hundred and )(?<!cent )(?<!cents )(?<![\w-])"
+    return re.compile(rf"{after_hundred}(?:{'|'.join(longest_first)})(?![\w-])", re.IGNORECASE)
 
 
 @cache

@@ -1,8 +1,9 @@
 """Compares the numbers of a text and of its translation by value, in each language's conventions.
 
 It knows nothing of the product's own recognition. A number with digits must have a counterpart of
-the same value on the other side; one in words, a month or a Roman numeral may have one. If digits
-can be read in several ways, such as 14.30, the reading that fits counts.
+the same value on the other side, and so must one from 13 to 99 in words; another number in words,
+a month or a Roman numeral may have one. If digits can be read in several ways, such as 14.30, the
+reading that fits counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from lab.fidelity.number_words import AFTERNOON, number_words, scales
+from lab.fidelity.number_words import AFTERNOON, in_digits, number_words, scales
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ def readings(text: str, language: str, *, is_source: bool = False) -> list[Readi
     text = unicodedata.normalize("NFC", text).translate(_SUBSCRIPTS)
     for pattern, spelling in _SPELLINGS:
         text = re.sub(pattern, spelling, text)
+    text = in_digits(text, language)
     texts = [text]
     if is_source and language == "fr":
         texts += {re.sub(r"(?<![\d.,])([1-9]\d{0,2}),(\d{3})(?![\d,])", r"\1'\2", text)} - {text}

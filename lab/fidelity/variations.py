@@ -12,6 +12,7 @@ from itertools import islice
 
 from lab.fidelity import signs
 from lab.fidelity.made_up import MARKS, templates
+from lab.fidelity.number_words import spelled
 from lab.fidelity.numbers import differing
 from lab.fidelity.placeholders import placeholder
 
@@ -197,6 +198,8 @@ def _filled(name: str, language: str, generator: random.Random) -> str:
         return placeholder(generator)
     if name in ("emoji", "sign", "word"):
         return generator.choice(_listed(name))
+    if name == "spelled":
+        return spelled(generator.randint(13, 99), language)
     if name in ("large", "decimal"):
         thousands, decimal = MARKS[language]
         marks = str.maketrans({",": thousands, ".": decimal})
