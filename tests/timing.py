@@ -13,7 +13,7 @@ import pytest
 
 _Text = TypeVar("_Text")
 _MOST_EXPONENT = 1.3
-_MOST_OF_PROSE = 30.0
+_MOST_OF_PROSE = 60.0
 _SMALLEST = 16
 _LEAST_S = 1e-4
 """Shorter times say nothing about growth."""
