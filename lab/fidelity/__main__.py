@@ -155,6 +155,7 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
                 shown = name.partition("/")[2].partition(".")[0]
                 pairs = read_set(corpora, name, src, tgt)
                 yield bench.numbers(shown, pairs, src, tgt)
+                yield bench.per_cent(shown, pairs, src, tgt)
                 yield bench.days(shown, pairs, src, tgt)
                 yield bench.negations(shown, pairs, src, tgt)
         elif part == "glossary":

@@ -24,6 +24,8 @@ from lab.fidelity.variations import Variation, days, lost_days, variations
 from lab.report import percent
 
 Pairs = Sequence[tuple[str, ...]]
+_ANY_PER_CENT = re.compile(r"%|(?i:percent|per cent|prozent|pour\s?cent)")
+_PER_CENT = re.compile(rf"(?<=\d)[ \u00a0\u202f-]?(?:{_ANY_PER_CENT.pattern})")
 _AMBIGUOUS = re.compile(r"\b(?:March|May|[Mm]ars|[Mm]ai)\b")
 Translate = Callable[[Sequence[str], Mapping[str, Any]], list[Any]]
 
@@ -76,41 +78,60 @@ class Bench:
         return [items[index * len(items) // number] for index in range(number)]
 
     def numbers(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
-        """Numbers by value; beside: those of the references."""
-        pairs = self.some([pair for pair in pairs if re.search(r"\d", pair[0])])
-        row, right = Row(f"numbers: {name}", f"{src}-{tgt}", 0, 0), 0
-        translated = self.translated([source for source, *_ in pairs], src, tgt)
-        for (source, *reference), text in zip(pairs, translated, strict=True):
-            other = differing(source, src, text, tgt)
-            missing, extra = ([*map(str, side)] for side in other or ((), ()))
-            row.add(not other, "\n  ".join([f"-{missing} +{extra}", source, text, *reference]))
-            right += bool(reference) and not differing(source, src, reference[0], tgt)
-        row.beside = f"references {percent(right / len(pairs))}" if pairs and pairs[0][1:] else ""
-        return row
+        """Numbers by value; beside, as in the next three: those of the references."""
+
+        def fault(source: str, text: str) -> str:
+            if (other := differing(source, src, text, tgt)) is None:
+                return ""
+            return "-{} +{}".format(*([*map(str, side)] for side in other))
+
+        pairs = [pair for pair in pairs if re.search(r"\d", pair[0])]
+        return self._compared(f"numbers: {name}", pairs, src, tgt, fault)
+
+    def per_cent(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
+        """Per cent after digits, as the sign or in words."""
+
+        def fault(source: str, text: str) -> str:
+            lost = len(_PER_CENT.findall(source)) - len(_ANY_PER_CENT.findall(text))
+            return f"{lost} lost" * (lost > 0)
+
+        pairs = [pair for pair in pairs if _PER_CENT.search(pair[0])]
+        return self._compared(f"per cent: {name}", pairs, src, tgt, fault)
 
     def days(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
-        """Days and months, of which March and May are also other words; beside: references."""
+        """Days and months, of which March and May are also other words."""
+        pairs = [pair for pair in pairs if not _AMBIGUOUS.search(pair[0])]
         pairs = [pair for pair in pairs if [*days(pair[0], src, tgt)]]
-        pairs = self.some([pair for pair in pairs if not _AMBIGUOUS.search(pair[0])])
-        row, right = Row(f"days and months: {name}", f"{src}-{tgt}", 0, 0), 0
-        translated = self.translated([source for source, *_ in pairs], src, tgt)
-        for (source, *reference), text in zip(pairs, translated, strict=True):
-            lost = [*lost_days(source, text, src, tgt)]
-            row.add(not lost, "\n  ".join([str(lost), source, text, *reference]))
-            right += not [*lost_days(source, reference[0], src, tgt)]
-        row.beside = f"references {percent(right / len(pairs))}" if pairs else ""
-        return row
+        return self._compared(
+            f"days and months: {name}",
+            pairs,
+            src,
+            tgt,
+            lambda source, text: ", ".join(lost_days(source, text, src, tgt)),
+        )
 
     def negations(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
-        """Sentences whose translation does not say the opposite; beside: references."""
+        """Sentences whose translation does not say the opposite."""
+        return self._compared(
+            f"negations: {name}",
+            pairs,
+            src,
+            tgt,
+            lambda source, text: "opposite" * says_opposite(source, text, src, tgt),
+        )
+
+    def _compared(
+        self, what: str, pairs: Pairs, src: str, tgt: str, fault: Callable[[str, str], str]
+    ) -> Row:
+        """Translations without a fault of a kind."""
         pairs = self.some(pairs)
-        row, right = Row(f"negations: {name}", f"{src}-{tgt}", 0, 0), 0
+        row, right = Row(what, f"{src}-{tgt}", 0, 0), 0
         translated = self.translated([source for source, *_ in pairs], src, tgt)
         for (source, *reference), text in zip(pairs, translated, strict=True):
-            example = "\n  ".join([source, text, *reference])
-            row.add(not says_opposite(source, text, src, tgt), example)
-            right += not says_opposite(source, reference[0], src, tgt)
-        row.beside = f"references {percent(right / len(pairs))}" if pairs else ""
+            wrong = fault(source, text)
+            row.add(not wrong, "\n  ".join([wrong, source, text, *reference]))
+            right += bool(reference) and not fault(source, reference[0])
+        row.beside = f"references {percent(right / len(pairs))}" if pairs and pairs[0][1:] else ""
         return row
 
     def labels(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:

@@ -111,7 +111,8 @@ def _columns(text: str) -> None:
 
 def _spelled(text: str, language: str) -> None:
     literals = known_literals(text)
-    with_spellings(text, language, literals, literals)
+    with_spellings(text, language, literals, literals, "fr" if language == "en" else "en")
+    with_spellings(text, language, literals, literals, "de")
 
 
 _OF_TEXT: dict[str, Callable[[str], object]] = {

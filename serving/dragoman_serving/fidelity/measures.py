@@ -44,7 +44,7 @@ _NAMES = {
 UNITS = frozenset(_NAMES)
 SYMBOLS = "|".join(sorted(UNITS, reverse=True))
 """For an expression; each before those with which it begins."""
-FORM = rf"(?<=\d[ \u00a0\u202f])(?:{SYMBOLS})(?![\w/’'])"  # noqa: RUF001
+FORM = rf"(?<=\d[ \u00a0\u202f-])(?:{SYMBOLS})(?![\w/’'])"  # noqa: RUF001
 """A unit in a text."""
 _UNIT = re.compile(FORM)
 _WRITTEN = {
@@ -52,7 +52,7 @@ _WRITTEN = {
     for unit, names in _NAMES.items()
 }
 """A unit in a translation, in whichever case, or its name."""
-_CASELESS = {unit: re.compile(rf"(?i:(?<=\d)\s?{unit}(?!\w))") for unit in _NAMES}
+_CASELESS = {unit: re.compile(rf"(?i:(?<=\d)[\s-]?({unit})(?!\w))") for unit in _NAMES}
 _LETTER = re.compile(r"(?<![^\W\d_])[A-Z]\)")
 
 
@@ -73,8 +73,8 @@ def recased(source: str, target: str, *_languages: str) -> Iterator[tuple[int, i
     units = set(_UNIT.findall(source))
     for unit in units:
         for match in _CASELESS[unit].finditer(target):
-            if (written := match[0].lstrip()) not in units:
-                yield match.end() - len(written), match.end(), unit
+            if match[1] not in units:
+                yield *match.span(1), unit
     for match in _LETTER.finditer(target):
         if match[0].lower() in source and match[0] not in source:
             yield *match.span(), match[0].lower()

@@ -23,19 +23,19 @@ _WORDS = {
     " dix-sept dix-huit dix-neuf vingt trente quarante cinquante soixante septante quatre-vingt"
     " nonante cent mille",
 }
-_VALUES = {
+VALUES = {
     language: dict(
         zip(words.split(), (*range(1, 20), *range(20, 100, 10), _HUNDRED, _THOUSAND), strict=True)
     )
     for language, words in _WORDS.items()
 }
-_VALUES["de"]["dreissig"] = 30
-_VALUES["fr"] |= {"une": 1, "cents": _HUNDRED, "quatre-vingts": 80}
+VALUES["de"]["dreissig"] = 30
+VALUES["fr"] |= {"une": 1, "cents": _HUNDRED, "quatre-vingts": 80}
+"""Words of numbers by language, with their values."""
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 _ENGLISH = {1: "st", 2: "nd", 3: "rd"}
 _PARTS = {
-    language: "|".join(sorted(values, key=len, reverse=True))
-    for language, values in _VALUES.items()
+    language: "|".join(sorted(values, key=len, reverse=True)) for language, values in VALUES.items()
 }
 _BETWEEN = {
     "de": "(?:und)?",
@@ -66,7 +66,7 @@ def number_words(text: str, language: str) -> Iterator[tuple[Span, str]]:
     for match in _NUMBER[language].finditer(text) if language in _NUMBER else ():
         ordinal = (match["ordinal"] or "").lower()
         written = match[0].lower().removesuffix(ordinal)
-        values = [_VALUES[language][part] for part in _PART[language].findall(written)]
+        values = [VALUES[language][part] for part in _PART[language].findall(written)]
         if ordinal[1:] in _ORDINALS:
             values.append(_ORDINALS.index(ordinal[1:]) + 1)
         number = _number(values, language)

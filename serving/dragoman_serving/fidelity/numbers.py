@@ -73,17 +73,26 @@ _SEPARATOR = re.compile(r"[.,:/]")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 """Thousands with a separator, which is the decimal point of other languages."""
 _SEPARATED = re.compile(rf"\d(?:[.,]|{_SPACES}(?=\d{{3}}))\d")
-_NAMES_OF_CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound|pfund|livre", "¥": "yen"}
-_SIGN_OR_NAME = {
-    sign: re.compile(rf"{re.escape(sign)}|(?i:{names})")
-    for sign, names in _NAMES_OF_CURRENCIES.items()
+_NAMES_OF_SIGNS = {
+    "$": "dollar",
+    "€": "euro",
+    "£": "pound|pfund|livre",
+    "¥": "yen",
+    "%": r"per\s?cent|prozent|pour\s?cent",
 }
-ANY_CURRENCY = "¤"
-"""Stands for a sign of a currency that a model does not read."""
-CURRENCIES = (*_NAMES_OF_CURRENCIES, *"₹₽₩₺", ANY_CURRENCY)
+_SIGN_OR_NAME = {
+    sign: re.compile(rf"{re.escape(sign)}|(?i:{names})") for sign, names in _NAMES_OF_SIGNS.items()
+}
+_OF_WEIGHT = "£"
+"""A pound may also be a weight, so that its name does not stand for the sign."""
+_BEFORE_NAME = re.compile("[ \u00a0\u202f-]?")
+ANY_SIGN = "¤"
+"""Stands for a currency or a unit that a model does not read."""
+AMOUNT_SIGNS = (*_NAMES_OF_SIGNS, *"₹₽₩₺", ANY_SIGN)
+"""Signs of currencies, and per cent."""
 _UNIT = re.compile(
-    r"[ \u00a0\u202f-]?(?:[%‰°]"
-    rf"|(?:{SYMBOLS}|[µn]?m|m[²³]|µ?g|h?l|L|Wh|Hz|[kMGT]o|kcal|kJ|s)\b"
+    r"[ \u00a0\u202f-]?(?:[%‰℃℉Ω]|°[CFK]?"
+    rf"|(?:{SYMBOLS}|[µn]?m|[kdc]?m[²³]|µ?g|µs|h?l|L|Wh|Hz|[kMGT]o|kcal|kJ|s)\b"
     rf"|(?i:{'|'.join(_WORDS_OF_SCALES.values())}|dollars?|euros?|pounds?|pfund|livres?|percent"
     r"|per\scent|prozent|pour\scent|hours?|stunden?|heures?|days?|tagen?|jours?|years?|jahren?|ans?"
     r"|weeks?|wochen?|semaines?|months?|monaten?|mois|minuten?|minutes?|times|fois|mal|miles?"
@@ -91,6 +100,7 @@ _UNIT = re.compile(
     r"|(?:kilo|[cz]enti|milli)?(?:m[eè]t(?:ers?|res?|ern)|gram(?:s|m|mes?|mm)?|lit(?:ers?|res?|ern)))\b)"
 )
 """A unit, the name of a currency, per cent or a power of ten after a number."""
+_AMOUNT = re.compile(r"(\d+[.,]\d+)(\D+)")
 _RANGE = re.compile("[-–]")
 _FURTHER = re.compile(r"(?:[ \u00a0\u202f]?[x×–-][ \u00a0\u202f]?\d+(?:[.,]\d+)*){1,2}")
 """What is between a number and the unit that it has in common with others."""
@@ -374,27 +384,40 @@ def respelled(
                 yield number.begin, number.end, spelled
 
 
-def lost_currencies(
+def is_measure(text: str) -> bool:
+    """Whether a text is the sign of a currency, or a unit."""
+    return text in AMOUNT_SIGNS or _UNIT.fullmatch(text) is not None
+
+
+def localized_amount(text: str, source: str, target: str) -> str | None:
+    """Returns an amount, as `12.5°C`, in the spelling of another language; None: it is none."""
+    if (amount := _AMOUNT.fullmatch(text)) and is_measure(amount[2]):
+        return localized(amount[1], source, target) + amount[2]
+    return None
+
+
+def lost_signs(
     source: str, target: str, source_language: str, target_language: str
 ) -> Iterator[tuple[int, int, str]]:
-    """Yields what to change in a translation so that amounts have their signs of currencies.
+    """Yields what to change in a translation so that amounts have their currencies and per cent.
 
-    Arguments: see `respelled`. A currency's name is as good as its sign.
+    Arguments: see `respelled`. A sign's name is as good as the sign.
     """
     for sign, pattern in _SIGN_OR_NAME.items():
-        if sign not in source:
-            continue
-        lost = source.count(sign) - len(pattern.findall(target))
+        is_weight = sign == _OF_WEIGHT
+        required = source.count(sign) if is_weight else len(pattern.findall(source))
+        lost = required - len(pattern.findall(target)) if required else 0
         if lost <= 0:
             continue
         copied = {number.text for number in numbers_of(source)}
         numbers = [
             number
             for number in numbers_of(target, target_language, source_language, is_target=True)
-            if not _has_currency(target, number)
+            if not _has_sign(target, number)
         ]
         for amount in numbers_of(source, source_language, target_language):
-            if not _has_currency(source, amount, (sign,)):
+            has_name = not is_weight and _has_name(source, amount, pattern)
+            if not has_name and not _has_sign(source, amount, (sign,)):
                 continue
             same = (number for number in numbers if not number.values.isdisjoint(amount.values))
             if lost and (number := next(same, None)):
@@ -404,9 +427,12 @@ def lost_currencies(
                 scale = target[number.begin + len(digits) : number.end]
                 if digits in copied:
                     digits = localized(digits, source_language, target_language)
-                is_before = _POINT_AND_GROUP.get(target_language, ("",))[0] == "."
-                is_before = is_before or target[number.end : number.end + 1].isalpha()
-                written = f"{sign}{digits}{scale}" if is_before else f"{digits}{scale} {sign}"
+                is_close = _POINT_AND_GROUP.get(target_language, ("",))[0] == "."
+                is_close = is_close or target[number.end : number.end + 1].isalpha()
+                if sign == "%":
+                    written = f"{digits}{'' if is_close else ' '}{sign}{scale}"
+                else:
+                    written = f"{sign}{digits}{scale}" if is_close else f"{digits}{scale} {sign}"
                 yield number.begin, number.end, written
 
 
@@ -417,13 +443,19 @@ def _is_amount(text: str, number: Number) -> bool:
     """
     others = _FURTHER.match(text, number.end)
     end = others.end() if others else number.end
-    return _has_currency(text, number) or _UNIT.match(text, end) is not None
+    return _has_sign(text, number) or _UNIT.match(text, end) is not None
 
 
-def _has_currency(text: str, number: Number, signs: tuple[str, ...] = CURRENCIES) -> bool:
-    """Whether a sign of a currency is before or after a number, perhaps with a space between."""
+def _has_sign(text: str, number: Number, signs: tuple[str, ...] = AMOUNT_SIGNS) -> bool:
+    """Whether a sign is before or after a number, perhaps with a space between."""
     before = text[max(number.begin - 2, 0) : number.begin].rstrip()
     return before.endswith(signs) or text[number.end : number.end + 2].lstrip().startswith(signs)
+
+
+def _has_name(text: str, number: Number, pattern: re.Pattern[str]) -> bool:
+    """Whether the name of a sign is after a number, perhaps with a space between."""
+    space = _BEFORE_NAME.match(text, number.end)
+    return space is not None and pattern.match(text, space.end()) is not None
 
 
 def _as_copied(source: str, target: str, point: str) -> Iterator[tuple[int, int, str]]:

@@ -22,14 +22,16 @@ _OF_LANGUAGE = {
 first letter of a word may be a capital. The language "" stands for those without known letters."""
 
 
-def is_plain(text: str, language: str) -> bool:
+def is_plain(text: str, language: str, target: str = "") -> bool:
     """Whether a text is certainly one sentence without literals, in its usual case.
 
     Args:
         text: any text.
         language: its language code.
+        target: that of its translation.
     """
     pattern = _OF_LANGUAGE.get(language, _OF_LANGUAGE[""])
     if pattern.fullmatch(text) is None or text.isupper() or may_be_title(text, language):
         return False
-    return next(names_of(text, language), None) is None and not spellings(text, language)
+    has_names = next(names_of(text, language), None) is not None
+    return not has_names and not spellings(text, language, target)

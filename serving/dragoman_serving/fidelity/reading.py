@@ -19,7 +19,7 @@ from typing import Self
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.literals import Literal, outside
-from dragoman_serving.fidelity.numbers import ANY_CURRENCY, CURRENCIES
+from dragoman_serving.fidelity.numbers import ANY_SIGN, is_measure
 from dragoman_serving.fidelity.restored import Occurrence, Restored, edited
 
 _FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}", "K{}", "W{}", "V{}", "Y{}", "J{}")
@@ -226,15 +226,13 @@ class Reading:
         return "".join((*parts, text[at:]))
 
     def masked(self, written: str) -> str:
-        """Returns a translation of the same length without stand-ins, `¤` for a currency's.
+        """Returns a translation of the same length without stand-ins, `¤` for a currency or unit.
 
         Signs of a sentence share a stand-in: if one is a currency, each may be. Numbers stay.
         """
         for stand_in in set(self.stand_ins) - set(_NUMBERS):
-            signs = {
-                raw for raw, of in zip(self.raw, self.stand_ins, strict=True) if of == stand_in
-            }
-            fill = " " if signs.isdisjoint(CURRENCIES) else ANY_CURRENCY
+            pairs = zip(self.raw, self.stand_ins, strict=True)
+            fill = ANY_SIGN if any(of == stand_in and is_measure(raw) for raw, of in pairs) else " "
             for begin, end in self.spans_of(stand_in, written):
                 written = written[:begin] + fill * (end - begin) + written[end:]
         return written

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  the apostrophes and dashes of several languages
 """Finds Roman numbers, and what models read better in another spelling: `15e siècle` for `XVe`.
 
 Another spelling is part of the sentence that the model reads, and translated like any other words.
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from dragoman_serving.fidelity.literals import Literal, meets_any
-from dragoman_serving.fidelity.number_words import number_words
+from dragoman_serving.fidelity.number_words import VALUES, number_words
 
 _ENDINGS = {
     "de": r"\.(?= Jahrhundert| Jh)",
@@ -22,8 +23,8 @@ _ENDINGS = {
 }
 _ROMAN_NUMBER = {
     language: re.compile(
-        r"(?<![\w.'’-])(?=[IVX])(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))"  # noqa: RUF001
-        rf"(?P<ending>{ending})?(?![\w'’])"  # noqa: RUF001
+        r"(?<![\w.'’-])(?=[IVX])(?P<roman>X{0,3}(?:IX|IV|V?I{0,3}))"
+        rf"(?P<ending>{ending})?(?![\w'’])"
     )
     for language, ending in _ENDINGS.items()
 }
@@ -63,27 +64,76 @@ _HOURS = {
 _PARTS_OF_HOUR = {
     "de": r"(?P<part>halb|(?:ein )?Viertel (?:nach|vor)) (?P<hour>{})(?: Uhr)?",
     "en": r"(?P<part>(?i:half past|(?:a )?quarter (?:past|to))) (?P<hour>{})",
-    "fr": r"(?P<hour>{})(?: heures?)? (?P<part>moins le quart)",
+    "fr": r"(?P<hour>{})(?: heures?)? (?P<part>moins le quart|et quart|et demie?)",
 }
 _CLOCK_TIME = {
     language: re.compile(rf"(?<!\w){form.format(_HOURS[language].replace(' ', '|'))}(?!\w)")
     for language, form in _PARTS_OF_HOUR.items()
 }
 """Times whose words mean other minutes in other languages: `halb drei` is 2:30."""
+_AT = re.compile(r"(?:(?<=à )|(?<=est )|(?<=vers ))$")
 _DAY_NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 _DAYS = {day[:3]: day for day in _DAY_NAMES.split()}
 _RANGE_OF_DAYS = re.compile(
-    rf"(?<!\w)({'|'.join(_DAYS)})\.? ?[-–] ?({'|'.join(_DAYS)})(?:\.(?= \S))?(?!\w)"  # noqa: RUF001
+    rf"(?<!\w)({'|'.join(_DAYS)})\.? ?[-–] ?({'|'.join(_DAYS)})(?:\.(?= \S))?(?!\w)"
 )
-_AND_A_HALF = {
-    "de": re.compile(r"(?<!\w)(?i:anderthalb|eineinhalb)(?:e[nr]?)?(?!\w)"),
-    "en": re.compile(r"(?<!\w)(?i:one and a half)(?!\w)"),
-    "fr": re.compile("(?!)"),
+_PERIOD = "year|month|week|day|hour|minute"
+_ANY_NUMBER = {
+    language: rf"(?P<number>\d{{1,3}}|{'|'.join(words)})" for language, words in VALUES.items()
 }
+_GROUPS = {"diz": 10, "douz": 12, "quinz": 15, "vingt": 20, "trent": 30, "quarant": 40}
+_GROUPS |= {"cinquant": 50, "soixant": 60, "cent": 100}
+_FORMS = (
+    ("de", "einhalb", "{number}einhalb(?:e[nr]?)?", "{},5"),
+    ("de", "nderthalb", "anderthalb(?:e[nr]?)?", "1,5"),
+    ("de", "halbes", "ein halbes Jahrhundert", "50 Jahre"),
+    ("de", "halben", "einem halben Jahrhundert", "50 Jahren"),
+    ("de", "-J", "{number}-Jährige(?P<ending>[mnrs]?)", "{}-jährige{ending}"),
+    ("en", "per cent", r"(?<=\w )per cent", "percent"),
+    ("en", "/", rf"(?<=\w)/(?P<unit>{_PERIOD}|second|night|person)", " per {unit}"),
+    ("en", "and a half", "one and a half", "1.5"),
+    ("en-fr", "and a half", "{number} and a half", "{}.5"),
+    ("en", "-and-a-half", "{number}-and-a-half", "{}.5"),
+    ("en-de", "and a half", rf"an? (?P<unit>{_PERIOD}|mile|decade) and a half", "1.5 {unit}s"),
+    ("en-de", "-", rf"{{number}}-(?P<unit>{_PERIOD})(?= [a-z])", "{} {unit}s"),
+    ("en-fr", "-", rf"(?P<count>{{number}})-(?P<unit>{_PERIOD})(?= [a-z])", "{count} {unit}s"),
+    ("en", "alf a ", "half a century", "50 years"),
+    ("en", "alf a ", "half a decade", "5 years"),
+    ("en", "alf a ", "half a dozen(?! of)", "6"),
+    ("en", "alf a ", "half a million", "500,000"),
+    ("en", "alf a ", "half a billion", "500 million"),
+    ("en-de", "dozen", "a dozen(?! of)", "12"),
+    ("en", "y other", rf"(?P<every>every) other (?P<unit>{_PERIOD}|night)", "{every} two {unit}s"),
+    (
+        *("en", " in "),
+        r"(?<!the )(?<!only )(?<!this )(?<!that )(?:one|1) in {number}(?![.,]\d)"
+        rf"(?! (?:{_PERIOD}|second)s?)",
+        "1 out of {}",
+    ),
+    ("fr", "demi-", "un demi-siècle", "50 ans"),
+    ("fr", "demi-", "un demi-million d(?:e|['’])", "500 000"),
+    ("fr", "demi-", "une demi-douzaine d(?:e|['’])", "6"),
+    ("fr", "aine d", f"une (?P<number>{'|'.join(_GROUPS)})aine d(?:e|['’])", "environ {}"),
+)
+"""Other amounts: the language, or both; a part that each of them has, for speed; an expression;
+and what is read, in which `{}` is the number."""
+_OTHERS = [
+    (
+        languages,
+        hint,
+        re.compile(rf"(?i)(?<![-.,])\b{form.replace('{number}', _ANY_NUMBER[languages[:2]])}\b"),
+        read,
+    )
+    for languages, hint, form, read in _FORMS
+]
 
 
 def with_spellings(
-    text: str, language: str, literals: Sequence[Literal], fixed: Sequence[Literal]
+    text: str,
+    language: str,
+    literals: Sequence[Literal],
+    fixed: Sequence[Literal],
+    target: str = "",
 ) -> list[Literal]:
     """Returns literals in order, with those of `spellings`, which replace usual ones within them.
 
@@ -92,10 +142,11 @@ def with_spellings(
         language: its language.
         literals: its other literals, in order and without overlaps.
         fixed: further parts that are read as they are, likewise.
+        target: language of its translation.
     """
     parts = [
         part
-        for part in spellings(text, language)
+        for part in spellings(text, language, target)
         if not meets_any(fixed, *part.span) and _may_replace(part, literals)
     ]
     others = [literal for literal in literals if not meets_any(parts, *literal.span)]
@@ -111,22 +162,20 @@ def _may_replace(part: Literal, literals: Sequence[Literal]) -> bool:
     )
 
 
-def spellings(text: str, language: str) -> list[Literal]:
+def spellings(text: str, language: str, target: str = "") -> list[Literal]:
     """Returns Roman numbers and parts to read in another spelling, in order, without overlaps.
 
     Args:
         text: a text.
         language: its language; nothing for others than English, German and French.
+        target: language of its translation.
     """
     if language not in _HOURS:
         return []
     parts = itertools.chain(
         _clock_times(text, language),
         _english(text) if language == "en" else (),
-        (
-            Literal(*match.span(), read="1.5" if language == "en" else "1,5")
-            for match in _AND_A_HALF[language].finditer(text)
-        ),
+        _others(text, language, target),
         (Literal(*span, read=digits) for span, digits in number_words(text, language)),
         _roman_numbers(text, language),
     )
@@ -139,16 +188,18 @@ def spellings(text: str, language: str) -> list[Literal]:
 
 def _clock_times(text: str, language: str) -> Iterator[Literal]:
     for match in _CLOCK_TIME[language].finditer(text):
+        if match["part"].startswith("et demi") and not _AT.search(text, 0, match.start()):
+            continue  # two and a half hours
         hour, part = _HOURS[language].split().index(match["hour"]), match["part"].lower()
         is_before = part in ("halb", "moins le quart") or part.endswith(("vor", "to"))
-        minutes = 30 if part.startswith("hal") else 45 if is_before else 15
+        minutes = 30 if part.startswith(("hal", "et demi")) else 45 if is_before else 15
         hour = (hour - is_before) % _HALF_DAY + 1
         read = f"{hour} h {minutes}" if language == "fr" else f"{hour}:{minutes}"
         yield Literal(*match.span(), read=read + " Uhr" * (language == "de"))
 
 
 def _english(text: str) -> Iterator[Literal]:
-    """Yields world wars, amounts, times and ranges of days."""
+    """Yields world wars, amounts, times, and ranges of days."""
     for match in _WAR.finditer(text):
         which = "First" if match["number"] in ("I", "One", "1") else "Second"
         article = "" if match["determiner"] else "the " if match.start() else "The "
@@ -161,6 +212,20 @@ def _english(text: str) -> Iterator[Literal]:
         yield Literal(*match.span(), read=f"{hour}:{match['minute'] or '00'}")
     for match in _RANGE_OF_DAYS.finditer(text):
         yield Literal(*match.span(), read=" to ".join(_DAYS[day] for day in match.groups()))
+
+
+def _others(text: str, language: str, target: str) -> Iterator[Literal]:
+    """Yields fractions, groups such as a dozen, and what else `_OTHERS` has."""
+    both = f"{language}-{target}"
+    for languages, hint, pattern, read in _OTHERS:
+        if hint not in text or languages not in (language, both):
+            continue
+        for match in pattern.finditer(text):
+            groups = match.groupdict()
+            number = groups.pop("number", "").lower()
+            value = VALUES[language].get(number) or _GROUPS.get(number, number)
+            space = " " if match[0][-1] in "'’" else ""
+            yield Literal(*match.span(), read=read.format(value, **groups) + space)
 
 
 def _roman_numbers(text: str, language: str) -> Iterator[Literal]:

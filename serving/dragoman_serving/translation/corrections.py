@@ -36,7 +36,7 @@ from dragoman_serving.fidelity.measures import recased
 from dragoman_serving.fidelity.numbers import (
     Number,
     localized,
-    lost_currencies,
+    lost_signs,
     numbers_of,
     respelled,
 )
@@ -367,7 +367,7 @@ class Corrections:
                 (
                     Edit(*change)
                     for changes_of in (
-                        lost_currencies,
+                        lost_signs,
                         respelled,
                         half_days,
                         recased,

@@ -21,7 +21,7 @@ from dragoman_serving.fidelity.letter_case import lower
 from dragoman_serving.fidelity.literals import Literal, meets_any, without
 from dragoman_serving.fidelity.measures import UNITS
 from dragoman_serving.fidelity.messages import syntax_spans
-from dragoman_serving.fidelity.numbers import CURRENCIES
+from dragoman_serving.fidelity.numbers import AMOUNT_SIGNS
 from dragoman_serving.fidelity.phrases import Phrase
 from dragoman_serving.fidelity.reading import Reading
 from dragoman_serving.fidelity.restored import Restored
@@ -243,6 +243,8 @@ def _pieces(
 
 def has_words(text: str, literals: Sequence[Literal]) -> bool:
     """Whether a text has letters besides its literals; a unit, as in `3.5 km`, has some."""
+    if any(literal.read for literal in literals):
+        return True
     spans = [literal.span for literal in literals if text[slice(*literal.span)] not in UNITS]
     return any(map(str.isalpha, without(text, spans)))
 
@@ -260,13 +262,14 @@ def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:
 def _core(sentence: str, literals: Sequence[Literal]) -> Span:
     """The part of a sentence to translate, without signs at its ends; empty: there is none.
 
-    A currency stays, since it belongs to an amount.
+    A currency or per cent stays, since it belongs to an amount.
     """
     if not has_words(sentence, literals):
         return 0, 0
     begin, end = 0, len(sentence)
     signs = [
-        literal.is_sign and sentence[slice(*literal.span)] not in CURRENCIES for literal in literals
+        literal.is_sign and sentence[slice(*literal.span)] not in AMOUNT_SIGNS
+        for literal in literals
     ]
     for literal, is_sign in zip(literals, signs, strict=True):
         if not is_sign or sentence[begin : literal.begin].strip():

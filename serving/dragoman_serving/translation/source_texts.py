@@ -25,7 +25,7 @@ from dragoman_serving.fidelity.literals import (
     meets_any,
     tag_spans,
 )
-from dragoman_serving.fidelity.numbers import has_digits
+from dragoman_serving.fidelity.numbers import has_digits, localized_amount
 from dragoman_serving.fidelity.phrases import Phrase, phrases_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
@@ -185,7 +185,7 @@ class SourceTexts:
         if markup is not None:
             check_markup(index, text, markup)
         is_translated = detected is not None and detected.language == target
-        if not (is_translated or markup or plan.glossary) and is_plain(text, source):
+        if not (is_translated or markup or plan.glossary) and is_plain(text, source, target):
             sentence = self._plain_sentence(index, text, (source, target), plan)
             if sentence is not None:
                 breaks = [LineBreaks(text)] if plan.most_sentence_tokens is not None else []
@@ -450,7 +450,7 @@ class _Reader:
             if not (literal.is_usual and meets_any(fixed, *literal.span))
         ]
         if known_forms:
-            literals = with_spellings(text, self._language, literals, fixed)
+            literals = with_spellings(text, self._language, literals, fixed, self._target)
         if can_keep:
             self._literals[key] = literals
         return literals
@@ -479,12 +479,18 @@ class _Reader:
         terms = self.terms(line)
         literals = self.literals(line, keep, terms, tags is None)
         beside = self._plan.beside(self._index, terms)
+        literals = [self._localized(line, literal) for literal in literals]
         reading = Reading.of(line, literals, self._texts.stand_ins, beside=beside)
         cased = self._texts.casing.of(
             reading.text, self._language, reading.spans, self._target, titles=not terms
         )
         reading = reading.with_text(cased.text.translate(SHOWN))
         return _Read(reading, literals, tags, marked, cased.capitals, original=line)
+
+    def _localized(self, line: str, literal: Literal) -> Literal:
+        """A literal that is an amount, such as `12.5°C`, in the spelling of the target language."""
+        amount = localized_amount(line[slice(*literal.span)], self._language, self._target)
+        return literal._replace(target=amount) if amount else literal
 
     def _kept_in(self, part: str) -> Iterator[Span]:
         """Yields the spans of kept texts in a part of a sentence, of which no more is known."""

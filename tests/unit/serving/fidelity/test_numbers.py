@@ -12,7 +12,7 @@ from dragoman_serving.fidelity.numbers import (
     end_of_scale,
     has_digits,
     localized,
-    lost_currencies,
+    lost_signs,
     numbers_of,
     respelled,
 )
@@ -192,12 +192,19 @@ def changed(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
         ("$12", "zwölf", ("en", "de"), "zwölf"),
         ("the $ sign, 12", "das Zeichen, 12", ("en", "de"), "das Zeichen, 12"),
         ("¤12", "12", ("en", "de"), "12"),
+        ("a 0.5% rise", "une 0.5 augmentation", ("en", "fr"), "une 0,5 % augmentation"),
+        ("17 percent of them", "17 von ihnen", ("en", "de"), "17 % von ihnen"),
+        ("rund 70 Prozent", "around 70", ("de", "en"), "around 70%"),
+        ("5 % and 6%", "5 Prozent und 6 Prozent", ("en", "de"), "5 Prozent und 6 Prozent"),
+        ("5 to 10%", "5 bis 10-prozentig", ("en", "de"), "5 bis 10-prozentig"),
+        ("20 euros", "20", ("en", "de"), "20 €"),
+        ("20 pounds", "20", ("en", "de"), "20"),
     ],
 )
-def test_lost_signs_of_currencies_are_written(
+def test_lost_signs_of_amounts_are_written(
     source: str, target: str, languages: tuple[str, str], right: str
 ) -> None:
-    assert changed(target, lost_currencies(source, target, *languages)) == right
+    assert changed(target, lost_signs(source, target, *languages)) == right
 
 
 @pytest.mark.parametrize(
