@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,10 +176,9 @@ class LiveSessions:
         settings: GatewaySettings,
         access: Access,
         translations: Translations,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start without sessions."""
-        self._access, self._translations, self._now_s = access, translations, now_s
+        self._access, self._translations = access, translations
         self._held = Budget.of("live sessions", settings.live_sessions, settings)
         self._sessions: dict[str, LiveSession] = {}
 
@@ -224,14 +223,14 @@ class LiveSessions:
         client = client_of(caller, address)
         self._held.hold(client)
         state = GrowingTranslation(revise, revise_sentences)
-        session = LiveSession(caller, client, languages, options, state, self._now_s())
+        session = LiveSession(caller, client, languages, options, state, time.monotonic())
         self._sessions[session.id] = session
         return session
 
     async def update(self, caller: Caller, session_id: str, **change: Any) -> LiveUpdate:
         """Update the text of a session; see `LiveSession.update`."""
         session = self._find(caller, session_id)
-        session.used_s = self._now_s()
+        session.used_s = time.monotonic()
         return await session.update(self._access, self._translations, caller, **change)
 
     def delete(self, caller: Caller, session_id: str) -> None:
@@ -251,7 +250,7 @@ class LiveSessions:
         return session
 
     def _remove_expired(self) -> None:
-        now_s = self._now_s()
+        now_s = time.monotonic()
         for session in [*self._sessions.values()]:
             if now_s > min(session.used_s + IDLE_S, session.began_s + _LONGEST_S):
                 self.remove(session)

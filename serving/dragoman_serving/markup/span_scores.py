@@ -103,20 +103,20 @@ WEIGHTS = Features(*map(_table, (UNIT, BEGIN, END, SPAN)))
 GAP_WEIGHTS = _table(GAP)
 
 
-def span_scores(features: Features, weights: Features = WEIGHTS) -> Floats:
+def span_scores(features: Features) -> Floats:
     """Returns scores [N, N] of the spans from unit b to unit e; minus infinity if e is before b."""
     gains = np.zeros(features.unit.shape[1] + 1, np.float32)
-    np.cumsum(weights.unit @ features.unit, out=gains[1:])
-    begins = weights.begin @ features.begin - gains[:-1]
-    ends = weights.end @ features.end + gains[1:]
-    scores: Floats = np.tensordot(weights.span, features.span, 1) + begins[:, None] + ends
+    np.cumsum(WEIGHTS.unit @ features.unit, out=gains[1:])
+    begins = WEIGHTS.begin @ features.begin - gains[:-1]
+    ends = WEIGHTS.end @ features.end + gains[1:]
+    scores: Floats = np.tensordot(WEIGHTS.span, features.span, 1) + begins[:, None] + ends
     scores[np.tri(len(scores), k=-1, dtype=bool)] = -np.inf
     return scores
 
 
-def gap_scores(features: Floats, weights: Floats = GAP_WEIGHTS) -> Floats:
+def gap_scores(features: Floats) -> Floats:
     """Returns scores [N] of gaps."""
-    scores: Floats = weights @ features
+    scores: Floats = GAP_WEIGHTS @ features
     return scores
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from dragoman.kernel.errors import UsageError
@@ -172,12 +171,11 @@ def former_steps(run: Path, resume: bool) -> list[Path]:
     return finished
 
 
-def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """The mean of several checkpoints' weights.
+def average(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights, taken in float64, as float32.
 
     Args:
         folders: checkpoints of one architecture, at least one.
-        precision: dtype of the result; the mean is taken in float64.
 
     Raises:
         UsageError: no folder, or tensors that do not match each other.
@@ -192,7 +190,7 @@ def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> 
             if index and (name not in total or total[name].shape != tensor.shape):
                 raise UsageError(f"{folder / WEIGHTS}: {name!r} does not fit {folders[0]}")
             total[name] = total.get(name, 0) + tensor.double()
-    return {name: (tensor / len(folders)).to(precision) for name, tensor in total.items()}
+    return {name: (tensor / len(folders)).float() for name, tensor in total.items()}
 
 
 def blend(weights: Mapping[str, Tensor], folder: Path, share: float) -> dict[str, Tensor]:
