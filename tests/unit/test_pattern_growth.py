@@ -28,6 +28,14 @@ _INPUT: dict[tuple[str, str], str | None] = {
         "'|'.join(map(_accepted, forms))",
     ): r"weniger als|unter|(?<!\w)max(?!\w)",
     (
+        "serving/dragoman_serving/fidelity/spellings.py",
+        "_expression(form, language)",
+    ): r"(?<![\w-])(?<!\d[.,])([Ee]very) other (year|month)(?!\w|[.,]\d)",
+    (
+        "serving/dragoman_serving/fidelity/spellings.py",
+        "_expression(written, language)",
+    ): r"(?<![\w-])(?<!\d[.,])(?:[aA]|one) ((?i:fifth)) of(?!\w|[.,]\d)",
+    (
         "serving/dragoman_serving/fidelity/negations.py",
         "pattern",
     ): r"(?i:(?<!\w)(?:a\w*|\w{2,}less|not\sa)(?!\w)|\bn(?:e\s|').{0,30}?\b(?:pas|rien)(?!\w))",

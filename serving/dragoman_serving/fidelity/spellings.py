@@ -11,10 +11,15 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from operator import attrgetter
+from typing import NamedTuple
 
+from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal, meets_any
+from dragoman_serving.fidelity.names import LISTS
 from dragoman_serving.fidelity.number_words import VALUES, number_words
+from dragoman_serving.fidelity.phrases import months
 
 _ENDINGS = {
     "de": r"\.(?= Jahrhundert| Jh)",
@@ -72,60 +77,41 @@ _CLOCK_TIME = {
 }
 """Times whose words mean other minutes in other languages: `halb drei` is 2:30."""
 _AT = re.compile(r"(?:(?<=à )|(?<=est )|(?<=vers ))$")
+
+
+def _decades(words: str, ending: str) -> dict[str, int]:
+    return {f"{word}{ending}": 10 * ten for ten, word in enumerate(words.split(), start=2)}
+
+
 _DAY_NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
 _DAYS = {day[:3]: day for day in _DAY_NAMES.split()}
 _RANGE_OF_DAYS = re.compile(
     rf"(?<!\w)({'|'.join(_DAYS)})\.? ?[-–] ?({'|'.join(_DAYS)})(?:\.(?= \S))?(?!\w)"
 )
-_PERIOD = "year|month|week|day|hour|minute"
-_ANY_NUMBER = {
-    language: rf"(?P<number>\d{{1,3}}|{'|'.join(words)})" for language, words in VALUES.items()
+_SLOTS: dict[str, dict[str, dict[str, int]]] = {
+    "de": {
+        "part": {"Fünftel": 5, "Sechstel": 6, "Achtel": 8, "Zehntel": 10},
+        "decade": _decades("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig", "er"),
+    },
+    "en": {
+        "part": {"fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10},
+        "decade": _decades("twent thirt fort fift sixt sevent eight ninet", "ies"),
+    },
+    "fr": {
+        "part": {"cinquième": 5, "sixième": 6, "huitième": 8, "dixième": 10},
+        "group": {"dizaine": 10, "douzaine": 12, "quinzaine": 15, "vingtaine": 20, "trentaine": 30}
+        | {"quarantaine": 40, "cinquantaine": 50, "soixantaine": 60, "centaine": 100},
+    },
 }
-_GROUPS = {"diz": 10, "douz": 12, "quinz": 15, "vingt": 20, "trent": 30, "quarant": 40}
-_GROUPS |= {"cinquant": 50, "soixant": 60, "cent": 100}
-_FORMS = (
-    ("de", "einhalb", "{number}einhalb(?:e[nr]?)?", "{},5"),
-    ("de", "nderthalb", "anderthalb(?:e[nr]?)?", "1,5"),
-    ("de", "halbes", "ein halbes Jahrhundert", "50 Jahre"),
-    ("de", "halben", "einem halben Jahrhundert", "50 Jahren"),
-    ("de", "-J", "{number}-Jährige(?P<ending>[mnrs]?)", "{}-jährige{ending}"),
-    ("en", "per cent", r"(?<=\w )per cent", "percent"),
-    ("en", "/", rf"(?<=\w)/(?P<unit>{_PERIOD}|second|night|person)", " per {unit}"),
-    ("en", "and a half", "one and a half", "1.5"),
-    ("en-fr", "and a half", "{number} and a half", "{}.5"),
-    ("en", "-and-a-half", "{number}-and-a-half", "{}.5"),
-    ("en-de", "and a half", rf"an? (?P<unit>{_PERIOD}|mile|decade) and a half", "1.5 {unit}s"),
-    ("en-de", "-", rf"{{number}}-(?P<unit>{_PERIOD})(?= [a-z])", "{} {unit}s"),
-    ("en-fr", "-", rf"(?P<count>{{number}})-(?P<unit>{_PERIOD})(?= [a-z])", "{count} {unit}s"),
-    ("en", "alf a ", "half a century", "50 years"),
-    ("en", "alf a ", "half a decade", "5 years"),
-    ("en", "alf a ", "half a dozen(?! of)", "6"),
-    ("en", "alf a ", "half a million", "500,000"),
-    ("en", "alf a ", "half a billion", "500 million"),
-    ("en-de", "dozen", "a dozen(?! of)", "12"),
-    ("en", "y other", rf"(?P<every>every) other (?P<unit>{_PERIOD}|night)", "{every} two {unit}s"),
-    (
-        *("en", " in "),
-        r"(?<!the )(?<!only )(?<!this )(?<!that )(?:one|1) in {number}(?![.,]\d)"
-        rf"(?! (?:{_PERIOD}|second)s?)",
-        "1 out of {}",
-    ),
-    ("fr", "demi-", "un demi-siècle", "50 ans"),
-    ("fr", "demi-", "un demi-million d(?:e|['’])", "500 000"),
-    ("fr", "demi-", "une demi-douzaine d(?:e|['’])", "6"),
-    ("fr", "aine d", f"une (?P<number>{'|'.join(_GROUPS)})aine d(?:e|['’])", "environ {}"),
-)
-"""Other amounts: the language, or both; a part that each of them has, for speed; an expression;
-and what is read, in which `{}` is the number."""
-_OTHERS = [
-    (
-        languages,
-        hint,
-        re.compile(rf"(?i)(?<![-.,])\b{form.replace('{number}', _ANY_NUMBER[languages[:2]])}\b"),
-        read,
-    )
-    for languages, hint, form, read in _FORMS
-]
+"""Values of words, by language and by their slot in expressions of spellings.txt."""
+_VALUES_OF_SLOTS = {
+    language: {
+        word.lower(): value
+        for words in (VALUES[language], *slots.values())
+        for word, value in words.items()
+    }
+    for language, slots in _SLOTS.items()
+}
 
 
 def with_spellings(
@@ -175,7 +161,7 @@ def spellings(text: str, language: str, target: str = "") -> list[Literal]:
     parts = itertools.chain(
         _clock_times(text, language),
         _english(text) if language == "en" else (),
-        _others(text, language, target),
+        _listed(text, language, target),
         (Literal(*span, read=digits) for span, digits in number_words(text, language)),
         _roman_numbers(text, language),
     )
@@ -214,18 +200,72 @@ def _english(text: str) -> Iterator[Literal]:
         yield Literal(*match.span(), read=" to ".join(_DAYS[day] for day in match.groups()))
 
 
-def _others(text: str, language: str, target: str) -> Iterator[Literal]:
-    """Yields fractions, groups such as a dozen, and what else `_OTHERS` has."""
-    both = f"{language}-{target}"
-    for languages, hint, pattern, read in _OTHERS:
-        if hint not in text or languages not in (language, both):
+class _Row(NamedTuple):
+    """A row of spellings.txt. Each text that it matches has the hint, which is sought quickly."""
+
+    hint: str
+    pattern: re.Pattern[str]
+    read: str
+
+
+_SLOT = re.compile(r"\{([a-z]+)\}")
+_INNER_GROUP = re.compile(r"\([^()]*\)\??")
+_NO_LITERAL = re.compile(r"\{#\}|\[[^\]]*\]\??|\\[a-z]|\\?.[?+*]|\\(?!\.)|[^\w /€.\\-]")
+"""Parts of an expression that a text may have in another form."""
+
+
+@lru_cache
+def _rows(language: str, target: str) -> list[_Row]:
+    rows: list[_Row] = []
+    for line in (LISTS / "spellings.txt").read_text("utf-8").splitlines():
+        languages, _, row = line.partition("\t")
+        if languages in (language, f"{language}-{target}"):
+            rows += _of_words(language, *row.split("\t"))
+    return rows
+
+
+def _of_words(language: str, form: str, read: str) -> Iterator[_Row]:
+    """Yields a row for each word of its slot, or one."""
+    slot = _SLOT.search(form)
+    if slot is None:
+        yield _Row(_hint(form), re.compile(_expression(form, language)), read.replace("_", " "))
+        return
+    words = months(language) if slot[1] == "month" else _SLOTS[language][slot[1]]
+    for word in words:
+        written = form.replace(slot[0], f"((?i:{word}))" if word.islower() else f"({word})")
+        pattern = re.compile(_expression(written, language))
+        yield _Row(word[1:], pattern, read.replace("_", " "))
+
+
+def _hint(form: str) -> str:
+    form = form[1:] if form[0].isalpha() else form
+    while (shorter := _INNER_GROUP.sub("\n", form)) != form:
+        form = shorter
+    return max(_NO_LITERAL.sub("\n", form).replace("\\", "").split("\n"), key=len)
+
+
+def _expression(form: str, language: str) -> str:
+    is_word = form[0].isalpha()
+    first = f"[{form[0]}{form[0].upper()}]" if is_word else form[0]
+    begin = r"(?<![\w-])(?<!\d[.,])" if is_word or form.startswith(("{", "((?i:")) else ""
+    end = r"(?!\w|[.,]\d)" if form[-1].isalnum() or form[-1] in "}?.]" else ""
+    number = rf"(\d{{1,3}}|(?i:{'|'.join(sorted(VALUES[language], key=len, reverse=True))}))"
+    return begin + (first + form[1:]).replace("{#}", number) + end
+
+
+def _listed(text: str, language: str, target: str) -> Iterator[Literal]:
+    """Yields what spellings.txt has."""
+    values = _VALUES_OF_SLOTS[language]
+    for hint, pattern, read in _rows(language, target):
+        if hint not in text:
             continue
         for match in pattern.finditer(text):
-            groups = match.groupdict()
-            number = groups.pop("number", "").lower()
-            value = VALUES[language].get(number) or _GROUPS.get(number, number)
-            space = " " if match[0][-1] in "'’" else ""
-            yield Literal(*match.span(), read=read.format(value, **groups) + space)
+            written = read
+            for number, group in enumerate(match.groups(""), start=1):
+                written = written.replace(f"\\{number}", str(values.get(group.lower(), group)))
+            if match[0][0].isupper() and not any(map(str.isalnum, text[: match.start()])):
+                written = with_capital(written)
+            yield Literal(*match.span(), read=written)
 
 
 def _roman_numbers(text: str, language: str) -> Iterator[Literal]:
