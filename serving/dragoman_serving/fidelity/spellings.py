@@ -210,7 +210,7 @@ class _Row(NamedTuple):
 
 _SLOT = re.compile(r"\{([a-z]+)\}")
 _INNER_GROUP = re.compile(r"\([^()]*\)\??")
-_NO_LITERAL = re.compile(r"\{#\}|\[[^\]]*\]\??|\\[a-z]|\\?.[?+*]|\\(?!\.)|[^\w /€.\\-]")
+_NO_LITERAL = re.compile(r"\{#\}|\[[^\[\]]*\]\??|\\[a-z]|\\?.[?+*]|\\(?!\.)|[^\w /€.\\-]")
 """Parts of an expression that a text may have in another form."""
 
 
