@@ -57,26 +57,38 @@ _AMOUNT = re.compile(
 )
 _SCALES = {"k": "thousand", "m": "million", "b": "billion", "t": "trillion"}
 _TIME = re.compile(
-    r"(?<![\w.,:/$€£-])(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))?[ \u00a0\u202f]?"
+    r"(?<![\w.,:/$€£-])"
+    r"(?:(?P<first>1[0-2]|0?[1-9])(?:[:.](?P<minutes>[0-5]\d))?[ \u00a0\u202f]?"
+    r"(?:(?P<part>[aApP])\.?[mM]\.?)? ?[-–] ?)?"
+    r"(?P<hour>1[0-2]|0?[1-9])(?:[:.](?P<minute>[0-5]\d))?[ \u00a0\u202f]?"
     r"(?P<half>[aApP])(?:[mM]|\.[mM](?:\.(?=\W* [a-z0-9(]))?)(?!\w)"
 )
+"""A time with a half of the day, or two of the same day: `9:30am-5pm`."""
 _HALF_DAY = 12
 _HOURS = {
     "de": "eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
     "en": "one two three four five six seven eight nine ten eleven twelve",
     "fr": "une deux trois quatre cinq six sept huit neuf dix onze midi",
 }
-_PARTS_OF_HOUR = {
-    "de": r"(?P<part>halb|(?:ein )?Viertel (?:nach|vor)) (?P<hour>{})(?: Uhr)?",
-    "en": r"(?P<part>(?i:half past|(?:a )?quarter (?:past|to))) (?P<hour>{})",
-    "fr": r"(?P<hour>{})(?: heures?)? (?P<part>moins le quart|et quart|et demie?)",
-}
 _CLOCK_TIME = {
     language: re.compile(rf"(?<!\w){form.format(_HOURS[language].replace(' ', '|'))}(?!\w)")
-    for language, form in _PARTS_OF_HOUR.items()
+    for language, form in {
+        "de": r"(?:(?P<half>halb)"
+        r"|(?:ein )?(?P<minutes>Viertel|fünf|zehn|zwanzig) (?:nach|(?P<to>vor)))"
+        r" (?P<hour>{})(?: Uhr)?",
+        "en": r"(?:(?P<half>[Hh]alf)|(?:[Aa] )?(?P<minutes>(?i:quarter|five|ten|twenty(?:-five)?)))"
+        r" (?:past|(?P<to>to)) (?P<hour>{})",
+        "fr": r"(?P<hour>{})(?: heures?)? (?:(?P<half>et demie?)"
+        r"|(?:(?P<to>moins)|et)? ?(?:le )?(?P<minutes>quart|cinq|dix|vingt(?:-cinq)?))",
+    }.items()
 }
-"""Times whose words mean other minutes in other languages: `halb drei` is 2:30."""
-_AT = re.compile(r"(?:(?<=à )|(?<=est )|(?<=vers ))$")
+"""Times in words, of which `halb drei` is 2:30."""
+_QUARTERS = ("quarter", "Viertel", "quart")
+_AT = re.compile(
+    r"(?:(?<=\bat )|(?<=\bby )|(?<=\bis )|(?<=t's )|(?<=\buntil )|(?<=\babout )|(?<=\baround )"
+    r"|(?<=\bum )|(?<=\bist )|(?<=\bbis )|(?<=\bgegen )|(?<=\bà )|(?<=\best )|(?<=\bvers ))$"
+)
+"""What is before a time in words that may be other numbers: `fünf vor zwölf`."""
 
 
 def _decades(words: str, ending: str) -> dict[str, int]:
@@ -174,13 +186,16 @@ def spellings(text: str, language: str, target: str = "") -> list[Literal]:
 
 def _clock_times(text: str, language: str) -> Iterator[Literal]:
     for match in _CLOCK_TIME[language].finditer(text):
-        if match["part"].startswith("et demi") and not _AT.search(text, 0, match.start()):
-            continue  # two and a half hours
-        hour, part = _HOURS[language].split().index(match["hour"]), match["part"].lower()
-        is_before = part in ("halb", "moins le quart") or part.endswith(("vor", "to"))
-        minutes = 30 if part.startswith(("hal", "et demi")) else 45 if is_before else 15
-        hour = (hour - is_before) % _HALF_DAY + 1
-        read = f"{hour} h {minutes}" if language == "fr" else f"{hour}:{minutes}"
+        half, written = match["half"], match["minutes"] or ""
+        is_certain = written in _QUARTERS or (half and not half.startswith("et"))
+        if not is_certain and not _AT.search(text, 0, match.start()):
+            continue  # two and a half hours, five to three
+        words = [] if half or written in _QUARTERS else written.lower().split("-")
+        minutes = sum(VALUES[language][word] for word in words) or (30 if half else 15)
+        is_before = half == "halb" or match["to"] is not None
+        hour = (_HOURS[language].split().index(match["hour"]) - is_before) % _HALF_DAY + 1
+        minutes = 60 - minutes if is_before else minutes
+        read = f"{hour} h {minutes:02}" if language == "fr" else f"{hour}:{minutes:02}"
         yield Literal(*match.span(), read=read + " Uhr" * (language == "de"))
 
 
@@ -194,10 +209,18 @@ def _english(text: str) -> Iterator[Literal]:
         number, scale = match["amount"].removesuffix(match["scale"]).strip(), match["scale"]
         yield Literal(*match.span("amount"), read=f"{number} {_SCALES[scale[0].lower()]}")
     for match in _TIME.finditer(text):
-        hour = int(match["hour"]) % _HALF_DAY + _HALF_DAY * (match["half"] in "pP")
-        yield Literal(*match.span(), read=f"{hour}:{match['minute'] or '00'}")
+        read = _time(match["hour"], match["minute"], match["half"])
+        if first := match["first"]:
+            is_before_noon = int(first) % _HALF_DAY > int(match["hour"]) % _HALF_DAY
+            half = match["part"] or ("a" if is_before_noon else match["half"])
+            read = f"{_time(first, match['minutes'], half)} to {read}"
+        yield Literal(*match.span(), read=read)
     for match in _RANGE_OF_DAYS.finditer(text):
         yield Literal(*match.span(), read=" to ".join(_DAYS[day] for day in match.groups()))
+
+
+def _time(hour: str, minute: str | None, half: str) -> str:
+    return f"{int(hour) % _HALF_DAY + _HALF_DAY * (half in 'pP')}:{minute or '00'}"
 
 
 class _Row(NamedTuple):
@@ -247,7 +270,8 @@ def _hint(form: str) -> str:
 def _expression(form: str, language: str) -> str:
     is_word = form[0].isalpha()
     first = f"[{form[0]}{form[0].upper()}]" if is_word else form[0]
-    begin = r"(?<![\w-])(?<!\d[.,])" if is_word or form.startswith(("{", "((?i:")) else ""
+    is_begin = is_word or form.startswith(("{", "((?i:", r"(\d"))
+    begin = r"(?<![\w-])(?<!\d[.,:])" if is_begin else ""
     end = r"(?!\w|[.,]\d)" if form[-1].isalnum() or form[-1] in "}?.]" else ""
     number = rf"(\d{{1,3}}|(?i:{'|'.join(sorted(VALUES[language], key=len, reverse=True))}))"
     return begin + (first + form[1:]).replace("{#}", number) + end
