@@ -19,6 +19,7 @@ from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal, meets_any
 from dragoman_serving.fidelity.names import LISTS
 from dragoman_serving.fidelity.number_words import VALUES, number_words
+from dragoman_serving.fidelity.numbers import AMOUNT_SIGNS
 from dragoman_serving.fidelity.phrases import months
 
 _ENDINGS = {
@@ -85,8 +86,9 @@ _CLOCK_TIME = {
 """Times in words, of which `halb drei` is 2:30."""
 _QUARTERS = ("quarter", "Viertel", "quart")
 _AT = re.compile(
-    r"(?:(?<=\bat )|(?<=\bby )|(?<=\bis )|(?<=t's )|(?<=\buntil )|(?<=\babout )|(?<=\baround )"
-    r"|(?<=\bum )|(?<=\bist )|(?<=\bbis )|(?<=\bgegen )|(?<=\bà )|(?<=\best )|(?<=\bvers ))$"
+    r"(?:(?<=\b[Aa]t )|(?<=\b[Bb]y )|(?<=\bis )|(?<=t's )|(?<=\buntil )|(?<=\babout )"
+    r"|(?<=\baround )|(?<=\b[Uu]m )|(?<=\bist )|(?<=\bbis )|(?<=\bgegen )|(?<=\b[Àà] )|(?<=\best )"
+    r"|(?<=\bvers ))$"
 )
 """What is before a time in words that may be other numbers: `fünf vor zwölf`."""
 
@@ -145,17 +147,19 @@ def with_spellings(
     parts = [
         part
         for part in spellings(text, language, target)
-        if not meets_any(fixed, *part.span) and _may_replace(part, literals)
+        if not meets_any(fixed, *part.span) and _may_replace(text, part, literals)
     ]
     others = [literal for literal in literals if not meets_any(parts, *literal.span)]
     return sorted([*others, *parts], key=attrgetter("span")) if parts else others
 
 
-def _may_replace(part: Literal, literals: Sequence[Literal]) -> bool:
+def _may_replace(text: str, part: Literal, literals: Sequence[Literal]) -> bool:
     first = bisect_right(literals, part.begin, key=attrgetter("end"))
     end = bisect_left(literals, part.end, key=attrgetter("begin"))
     return all(
-        literal.is_usual and part.begin <= literal.begin and literal.end <= part.end
+        (literal.is_usual or text[slice(*literal.span)] in AMOUNT_SIGNS)
+        and part.begin <= literal.begin
+        and literal.end <= part.end
         for literal in literals[first:end]
     )
 

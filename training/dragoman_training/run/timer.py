@@ -39,7 +39,7 @@ class Timer:
         self._processes, self._clock = processes, clock
         self._started_s, self._lap_s = clock() - elapsed_s, elapsed_s
         self._step_s, self._pauses_s = 0.0, dict[str, float]()
-        self._is_stopped = False
+        self._is_stopped = self._is_interrupted = False
         self.left_s = self._limit_s - elapsed_s
         """Seconds until the last step must end; 0 or less: no step may begin."""
 
@@ -58,7 +58,13 @@ class Timer:
         self._is_stopped = True
 
     def end_step(self) -> None:
-        """Count a step; then `left_s` says whether another one may begin."""
+        """Count a step; then `left_s` says whether another one may begin.
+
+        Raises:
+            KeyboardInterrupt: SIGINT came, and its exception was lost, as in a callback of C code.
+        """
+        if self._is_interrupted:
+            raise KeyboardInterrupt
         self._step_s = self._lap()
         self.left_s = self._processes.least(-math.inf if self._is_stopped else self._left_s)
 
@@ -77,8 +83,8 @@ class Timer:
         return self._lap_s - before
 
     @contextmanager
-    def stopped_by_sigterm(self) -> Iterator[None]:
-        """Let the first SIGTERM call `stop`; a second one ends the process at once."""
+    def stopped_by_signals(self) -> Iterator[None]:
+        """Let the first SIGTERM call `stop`; a second one, or SIGINT, ends the process at once."""
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread can handle signals
             return
@@ -87,8 +93,16 @@ class Timer:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self.stop()
 
-        former = signal.signal(signal.SIGTERM, handle)
+        def interrupt(_number: int, _frame: FrameType | None) -> None:
+            self._is_interrupted = True
+            raise KeyboardInterrupt
+
+        handlers = {signal.SIGTERM: handle}
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
+            handlers[signal.SIGINT] = interrupt
+        former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, former)
+            for number, handler in former.items():
+                signal.signal(number, handler)

@@ -174,7 +174,7 @@ class Trainer:
                 self._progress.validations_since_best,
             )
         try:
-            with _enough_memory(processes.device), timer.stopped_by_sigterm():
+            with _enough_memory(processes.device), timer.stopped_by_signals():
                 if processes.is_first:
                     with RunLog(self._run, self._progress) as run_log, self._batches:
                         self._loop(run_log, timer)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import random
+import signal
 
 import pytest
 from dragoman_training.config import OptimisationConfig
@@ -61,3 +63,14 @@ def test_a_run_without_a_limit_ends_by_a_signal_only() -> None:
     timer.end_pause("checkpoint")
     assert timer.is_stopped
     assert timer.left_s <= 0
+
+
+def test_an_interrupt_whose_exception_is_lost_ends_the_run_after_the_step() -> None:
+    timer = Timer(None, Processes(), clock=Clock())
+    with timer.stopped_by_signals():
+        timer.end_step()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            timer.end_step()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
