@@ -28,7 +28,7 @@ FEW_CASES = ["greedy", "sampling", "beam 4, constraints, details"]
 """Cases of `FEW`, which use all kernels; others differ from them in the search."""
 CAPACITY = 512
 """Capacity of `decode.c`."""
-EMULATED = 100
+EMULATED = 40
 """Number of sentences, for which an emulated CPU takes up to a minute."""
 
 
