@@ -72,12 +72,15 @@ _OF_DIGITS = (
     r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?(?![\w.]?\w)",  # IPv4
     r"(?<![\w.,:/-])(?<!\d )(?:00?[1-9]\d{1,4}[ /-]\d{3,8}(?:[ -]\d{2,8}){0,4}|0[1-9](?: \d\d){4})"
     r"(?![\w/]|[.,:]\d)",
+    # 10", 10" x 8", 2 1/2", 5'11", 4' x 8', 9' high
+    r"(?<![\w.,/])(?:\d{1,3}' ?)?(?:\d{1,3}[ -])?\d+(?:[.,/]\d+)?\"(?: ?[x×] ?\d+(?:[.,]\d+)?\")*",  # noqa: RUF001
+    r"(?<![\w.,/])\d{1,4}'(?:(?: ?[x×] ?| (?:by|x) )\d{1,4}'(?!\w)"  # noqa: RUF001
+    r"|(?= (?:deep|high|long|tall|thick|wide)(?!\w)))",
     r"(?<![\w.,/])\d{1,3} [1-9]/(?:[2-9]|1[0-6])(?![\w/]|[.,]\d)",  # 4 1/2
     r"(?<![\w.,])\d+(?:[.,]\d+)? ?[×·x*] ?10(?:\^[+-]?\d+|[⁺⁻]?[⁰¹²³⁴-⁹]+)(?!\w)",  # noqa: RUF001
     r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
     r"(?<![\w.,-])\d{1,4}(?:\((?:[a-z]|[ivx]{1,5}|\d{1,2})\)){1,4}(?!\w)",  # 4(b)(ii)
-    r"(?<![\w.,])\d+(?:[.,]\d+)?[eE][+-]?\d+(?!\w)|(?<![\w.,])\d'\d{1,2}\"",  # 1e-9, 5'11"
-    r"(?<![\w.,\"])\d+(?:[.,]\d+)?\"(?: ?[x×] ?\d+(?:[.,]\d+)?\")+",  # 10" x 8"  # noqa: RUF001
+    r"(?<![\w.,])\d+(?:[.,]\d+)?[eE][+-]?\d+(?!\w)",  # 1e-9
     rf"(?<![\w.])(?:(?<=ersion )|(?!{_THOUSANDS}))"  # versions, dates
     r"\d+(?:\.\d+){2,}(?:-\w+(?:\.\d+)*)?(?!\w)",
 )
@@ -98,6 +101,7 @@ _OF_LETTERS = (
     r"|(?:[A-Za-z]|(?=[\w.]*[._]|[a-z\d]+[A-Z])[A-Za-z_][\w.]{1,64}+)\([\d., %-]*\))",
     r"(?<![\w:])[a-z_]\w*+(?:::\w++)++(?!:)",
     r"(?<![\w-])[a-z]{2}(?:-[A-Z][a-z]{3})?-[A-Z]{2}(?![\w-])",  # languages
+    r"(?<!\w)eyJ[\w-]{8,}(?:\.[\w-]+){1,4}",  # JSON Web Tokens
     r"(?<![\w-])(?:AUD|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|NOK|NZD|PLN|SEK|USD)(?![\w-])",
 )
 _OF_WORDS = (
@@ -145,10 +149,24 @@ _INSERTED = (
 )
 """Words that an editor adds to a quotation, which are translated."""
 _IDENTIFIERS = (
-    r"(?<![\w&#/.\\-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
-    r"(?: \d[A-Z]{2})?(?!\w)"
-    r"|(?<![\w&#/.\\-])(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}"
-    r"(?<!Innen)\d*(?!\w)"
+    r"(?=[A-Za-z\d_])(?<![\w&#/.\\-])(?:"
+    # passwords
+    r"(?!\d+[%*])(?=[A-Za-z\d!#$%&*?@^~]{8})"
+    r"(?=[^\d\s]{1,32}\d|\d[^A-Za-z\s]{0,32}[A-Za-z]|\w+[!?]\w+[#$%&*@^~]\w)[A-Za-z\d]+"
+    r"(?:[!#$%&*?@^~]{1,3}[A-Za-z\d]+)+"
+    # names in programs, but not `home.Then`
+    r"|(?!\w+\.(?:[A-Z]+[a-z]*\.)*[A-Z]+[a-z]*(?!\.?\w))"
+    r"[A-Za-z_][A-Za-z\d_]+(?:\.[A-Za-z_][A-Za-z\d_]+)+(?!\.\w)"
+    r"|(?=[A-Z]*\d)[A-Z\d]{4,8}(?:-[A-Z\d]{4,8}){2,8}"
+    r"|(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+(?:\d\w*)?)(?!\w))*"
+    r"(?: \d[A-Z]{2})?"
+    r"|(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}(?<!Innen)\d*"
+    # letters and digits in three parts or more, but not `1h30`, `4x100m` or `1mars2012`
+    r"|(?=\w{5})(?!\d{1,4}(?:[hHmx]|k[gm]|cm|[a-z]{3,16})\d{1,4}[a-z]{0,3}(?!\w))"
+    r"(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])\w*(?:-(?=[A-Z]*\d)\w{3,})*"
+    r"|(?:[a-z]{1,2}\d{3}|[b-df-hj-np-tv-xz]{3,8})\d{2,}"
+    r"|(?=[A-Za-z]{6})(?:(?:[A-Z]*+[a-z]++[A-Z]++){2}[A-Za-z]*|[A-Z]{2,}+[a-z]++[A-Z][A-Za-z]*)"
+    r")(?!\w)"
     # Each begins with a character, so that `re` skips it quickly.
     r"|\d(?<![\w.,:/-]\d)\d{0,3}(?!AM|PM)[A-Z]{1,3}(?!\w)"
     r"|[A-Z](?<!\w[A-Z])[A-Z] \d{5}(?!\w|[.,]\d)"
@@ -169,6 +187,8 @@ _HINT = re.compile(
     r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}|\b[a-z]\)|\([ivx]+\)"
 )
 """What every literal of a known form has."""
+_QUOTED = re.compile(r"(?<!\w)[\"„“](?=\S)[^\"\n]*\"")
+"""A quotation, whose end is no sign of inches."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
 _FREE_SIGNS = frozenset("°±×÷¬")  # noqa: RUF001  a multiplication sign
@@ -271,6 +291,7 @@ def known_literals(text: str) -> list[Literal]:
     """Returns the literals of a known form, in order."""
     if not _HINT.search(text):
         return []
+    quoted = {match.end() for match in _QUOTED.finditer(text)} if '"' in text else ()
     return [
         Literal(
             *match.span(),
@@ -279,6 +300,7 @@ def known_literals(text: str) -> list[Literal]:
             is_count=match.lastgroup is None and is_count(text, *match.span()),
         )
         for match in _KNOWN.finditer(text)
+        if match.end() not in quoted or not match[0][0].isdigit()
     ]
 
 

@@ -25,7 +25,9 @@ LISTS: Final = Path(__file__).parent / "word_lists"
 """Folder with a file for each language that has a list."""
 _BITS_OF_WORD, _HASHES = 10, 7
 """One of 120 other words is in a list by mistake."""
-_NAME = re.compile(r"(?<![\w@#&./~\\-])[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{2,39}(?![\w@/(:~\\-]|[.]\w)")
+_NAME = re.compile(
+    r"(?<![\w@#&./~\\-])(?:[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]{2,39}|[A-ZÀ-ÖØ-Þ]{5,39})(?![\w@/(:~\\-]|[.]\w)"
+)
 _LONG = 6
 """Least length of a word whose forms are in a list if the word without its ending is."""
 _PREFIX = re.compile("(?:auto|de|dis|in|inter|multi|non|over|pre|re|sub|super|un|under)(?=.{4})")
@@ -95,5 +97,6 @@ def is_name(word: str, language: str) -> bool:
 
 
 def names_of(text: str, language: str) -> Iterator[Span]:
-    """Yields the spans of the names of a text that translations repeat."""
-    return (match.span() for match in _NAME.finditer(text) if is_name(match[0], language))
+    """Yields the spans of the names of a text that translations repeat, also in capitals."""
+    names = () if text.isupper() else _NAME.finditer(text)
+    return (match.span() for match in names if is_name(match[0], language))

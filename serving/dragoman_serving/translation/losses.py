@@ -26,6 +26,8 @@ SIGNS, TERMS = "signs", "terms"
 _DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*")
 _LETTER = re.compile(r"\(?[a-z]{1,5}\)")
 """A letter or a small Roman number in a reference: `point (b)`."""
+_CODE = re.compile(r"(?=.*[a-z])(?:.*(?:\d[\W_]?[A-Za-z]|[a-z][A-Z]|\.\w)|[a-z]+\d)")
+"""A code or a name in a program, in which case matters."""
 _WORD = re.compile(r"\w+")
 _ENDINGS_OF_NUMBERS = frozenset(("", "e", "er", "eme", "th", "st", "nd", "rd"))
 """Of a Roman number in a translation, without accents."""
@@ -90,8 +92,8 @@ def _surplus(reading: Reading, written: str) -> bool:
 def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
     """Returns the literals that a translation lacks of those that the model reads as they are.
 
-    It may write them in another case, names without accents or the s of a genitive, and letters
-    in parentheses as `b)`.
+    It may write them in another case except for codes, names without accents or the s of a
+    genitive, and letters in parentheses as `b)`.
     """
     usual = [literal for literal in sentence.literals if literal.is_usual]
     if not usual:
@@ -104,14 +106,16 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> list[Literal]:
             if not has_unit(written, text):
                 lost.append(literal)
             continue
+        is_code = _CODE.match(text) is not None
         is_roman = text.isupper() and text.isalpha()
-        text = plain(text)
+        text = text if is_code else plain(text)
         if _LETTER.fullmatch(text):
             text = text.lstrip("(")
         elif text.replace(" ", "").isalpha():
             text = text.removesuffix("s")
         remaining[text] += 1
-        every = re.findall(rf"(?<![^\W\d_]){re.escape(text)}(?!\d)", plain_written)
+        compared = written if is_code else plain_written
+        every = re.findall(rf"(?<![^\W\d_]){re.escape(text)}(?!\d)", compared)
         if is_roman:  # `VI` is not in `ville`, but in `VIe`
             words = (word.partition(text) for word in _WORD.findall(plain_written))
             every = [

@@ -62,6 +62,25 @@ def known(text: str) -> list[str]:
         ),
         ("[name] saw [him] and [the_cat], [a](b), [two words]", ["[name]", "[the_cat]"]),
         ('10" x 8", 2.5"x3", he said "10" x', ['10" x 8"', '2.5"x3"']),
+        (
+            'A 10" pizza, 15.6" wide, 2 1/2" or 3/4", 4\' x 8\', 9\' high, 5\' 10"',
+            ['10"', '15.6"', '2 1/2"', '3/4"', "4' x 8'", "9'", "5' 10\""],
+        ),
+        ('"The 12" and "5", „Apollo 13", the 1990\'s, 12\' later, 8"', ['8"']),
+        (
+            "6BE6WNT68RSN, 5f4dcc3b5aa7, JQYMWW5, a4c123b, d84173581569, fwrnb202",
+            ["6BE6WNT68RSN", "5f4dcc3b5aa7", "JQYMWW5", "a4c123b", "d84173581569", "fwrnb202"],
+        ),
+        (
+            "kDsZemkpwGS, x4Kp!9wQ and R$t5&kLm, eyJhbGciOiJI.eyJz-9.a_b",
+            ["kDsZemkpwGS", "x4Kp!9wQ", "R$t5&kLm", "eyJhbGciOiJI.eyJz-9.a_b"],
+        ),
+        ("the 1990s, 11th, 20ième, 1h30, 4x100m, 2min30s, 30km, 1von2, law12, 100%ige", []),
+        (
+            "org.example.Main of user.name, java.util.List or spring.datasource.url.",
+            ["org.example.Main", "user.name", "java.util.List", "spring.datasource.url"],
+        ),
+        ("at home.Then I, e.g. z.B. U.S. p.ex. a.m.You Best.Day.Ever, the JGU.You", []),
         ("''a'' && b || c == d, ==E== an ![f](g)", ["''", "''", "&&", "||", *["=="] * 3, "!["]),
         ("It is 10:30. No: 5 of 6 are 7% (8).", []),
         ("from 2001:db8::2:1 or fe80::1/64 by a:x", ["2001:db8::2:1", "fe80::1/64"]),

@@ -26,6 +26,8 @@ from dragoman_serving.fidelity.names import WordList, names_of, plain
             ["Ilsabet", "Quillmere"],
         ),
         ("fr", "Êtes-vous allé à Munich, à Vienne ou en Écosse ?", []),
+        ("en", "The order DWLMDNNZCP of MONUSCO is IMPORTANT", ["DWLMDNNZCP", "MONUSCO"]),
+        ("en", "THE ORDER OF MONUSCO", []),
         ("xx", "Kuno met Brandvold.", []),
     ],
 )

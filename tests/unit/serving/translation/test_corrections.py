@@ -315,6 +315,24 @@ def test_an_identifier_with_further_digits_is_lost(shipped: Translator) -> None:
     assert "CVE-2001-6988 " in translated(shipped, "Order CVE-2001-6988 is ready.").text
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Please delete the commit a4c123b.", "a4c123b"),
+        ("The password j8thzq77 is not valid.", "j8thzq77"),
+        ("Your code is kDsZemkpwGS", "kDsZemkpwGS"),
+        ("Class org.example.Main not found", "org.example.Main"),
+        ('A 10" pizza', '10"'),
+        ("a 4' x 8' sheet", "4' x 8'"),
+    ],
+)
+def test_codes_names_of_programs_and_inches_stay(shipped: Translator, text: str, kept: str) -> None:
+    for target in ("de", "fr"):
+        translation = translated(shipped, text, target_language=target)
+        assert kept in translation.text
+        assert not translation.warnings
+
+
 def test_letters_of_references_stay(shipped: Translator) -> None:
     text = "The paragraphs 5(a), (b) and 7(c)(ii) and point (f) of the law are now different."
     for target in ("de", "fr"):
