@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dragoman.kernel.texts.terms import (
@@ -13,6 +14,12 @@ from dragoman.kernel.texts.terms import (
     folded_text,
     longest_prefixes,
 )
+
+_IN_COMPOUND = re.compile(
+    r"-(?!(?:c[ei]|elles?|en|ils?|je|la|là|les?|leur|lui|moi|nous|on|toi|tu?|vous|y)(?![\w-]))"
+    r"[a-zß-öø-ÿ]"
+)
+"""What follows a term within a word such as `car-free`, but not in `Server-Raum` or `dit-il`."""
 
 
 class Term(NamedTuple):
@@ -44,17 +51,21 @@ class Glossary:
     def of(self, text: str) -> list[Term]:
         """Returns the terms of a text, in order."""
         folded, places = folded_text(text)
+
+        def ends_word(end: int) -> bool:
+            return not (WORD_CHARACTER.match(folded, end) or _IN_COMPOUND.match(text, places[end]))
+
         terms: list[Term] = []
         end = 0
         for start in TERM_START.finditer(folded):
-            if start.start() >= end and (term := self._term_at(folded, start.start())):
+            if start.start() >= end and (term := self._term_at(folded, start.start(), ends_word)):
                 end = start.start() + len(term)
                 begin = places[start.start()]
                 if begin < places[end]:  # else a part of a character, as in ½
                     terms.append(Term(begin, places[end], self._targets[term], term))
         return terms
 
-    def _term_at(self, text: str, begin: int) -> str | None:
+    def _term_at(self, text: str, begin: int, ends_word: Callable[[int], bool]) -> str | None:
         """The longest term at this position that ends at a word boundary.
 
         Only the term found by binary search and its prefixes can match, so the time does not grow
@@ -62,8 +73,6 @@ class Glossary:
         """
         index = bisect_right(self._sorted, text[begin : begin + self._longest])
         term = self._sorted[index - 1] if index else None
-        while term and not (
-            text.startswith(term, begin) and not WORD_CHARACTER.match(text, begin + len(term))
-        ):
+        while term and not (text.startswith(term, begin) and ends_word(begin + len(term))):
             term = self._shorter[term]
         return term
