@@ -29,6 +29,8 @@ _UNIT = re.compile(
 )
 _NUMBER = re.compile(r"(?<!\d)(?<!\d[.,])(\d[\d.,]*)$")
 """The number at the end of a word."""
+_ORDINAL = re.compile(r"(\d+)[^\W\d_]{1,5}")
+"""A number with its ending."""
 _WORD_CHARACTER = re.compile(r"\w")
 _QUOTES = dict.fromkeys(
     map(ord, "\u201e\u201c\u201d\u201f\u00ab\u00bb\u2039\u203a\u2018\u2019\u201a\u00b4`'"), '"'
@@ -88,9 +90,10 @@ class Units:
 def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
     """Returns the units of a source text and of its translation.
 
-    A kept span is one unit. If a code begins or ends within a source word, the word is split there,
-    and so is the same word in the target. Where that is between a letter and a number at the end of
-    the word, such as a footnote's, so is each target word with the same number.
+    A kept span is one unit, also directly beside others. If a code begins or ends within a source
+    word, the word is split there, and so is the same word in the target. Where that is between a
+    letter and a number at the end of the word, such as a footnote's, or between a number and its
+    ending, so is each target word with the same number.
     """
     kept = [_stripped(source, span) for span in markup.keep]
     kept = [(begin, end) for begin, end in kept if begin < end]
@@ -109,15 +112,38 @@ def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
             at += 1
         if cuts:
             cut_words.setdefault(source[begin:end], cuts)
-            numbers |= {match[1] for cut in cuts if (match := _number(source[begin:end], cut))}
+            numbers |= {
+                match[1]
+                for cut in cuts
+                if (
+                    match := _number(source[begin:end], cut)
+                    or _ORDINAL.fullmatch(source, begin, end)
+                )
+            }
         source_spans += _cut((begin, end), cuts)
-    kept_in_target = _occurrences(target, {source[begin:end] for begin, end in kept})
+    joined = _joined(source, kept)
+    kept_in_target = [
+        part
+        for span in _occurrences(target, joined.keys())
+        for part in _cut(span, joined[target[slice(*span)]])
+    ]
     target_spans = [
         part
         for begin, end in _spans(target, kept_in_target)
         for part in _cut((begin, end), _cuts(target[begin:end], cut_words, numbers))
     ]
     return Units(source, source_spans), Units(target, target_spans)
+
+
+def _joined(text: str, spans: Iterable[Span]) -> dict[str, list[int]]:
+    """The texts of spans, those beside each other as one, and where they are divided."""
+    joined: list[list[int]] = []
+    for begin, end in spans:
+        if joined and joined[-1][-1] == begin:
+            joined[-1].append(end)
+        else:
+            joined.append([begin, end])
+    return {text[run[0] : run[-1]]: [at - run[0] for at in run[1:-1]] for run in joined}
 
 
 def _spans(text: str, whole: Iterable[Span]) -> list[Span]:
@@ -140,6 +166,8 @@ def _cuts(word: str, cut_words: Mapping[str, Sequence[int]], numbers: Set[str]) 
     """Where a target word is split: see `unit_pair`."""
     if word in cut_words or not numbers:
         return cut_words.get(word, ())
+    if (match := _ORDINAL.fullmatch(word)) and match[1] in numbers:
+        return [match.end(1)]
     match = _NUMBER.search(word)
     return [match.start()] if match and match[1] in numbers and match.start() else ()
 
@@ -157,7 +185,7 @@ def _stripped(text: str, span: Span) -> Span:
     return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
-def _occurrences(text: str, kept: set[str]) -> list[Span]:
+def _occurrences(text: str, kept: Set[str]) -> list[Span]:
     """Spans at which texts occur in another text without splitting words; longest text first."""
     if not kept:
         return []

@@ -21,6 +21,10 @@ SPACE: Final = " \t\r\n\f\0"
 _MOST_REFERENCE_CHARACTERS: Final = 40
 _NOTE: Final = re.compile(r"\d{1,3}(?:[,\u2013-]\d{1,3})*")
 _WORD_BEFORE_NOTE: Final = re.compile(r"[^\W\d_]{3}[.,;:!?\"'\u2019\u201d\u00bb)]{0,3}$")
+_LETTERS_OF_NOTE: Final = re.compile(r"[A-Za-z]{1,2}|[ivx]{3,4}|[*\u2020\u2021]{1,3}")
+_BEFORE_LETTERS: Final = re.compile(r"[a-z\u00df-\u00ff][.,;:!?\"'\u2019\u201d\u00bb)]{0,3}$")
+"""Not in `XXI<sup>e</sup>`."""
+_RAISED: Final = re.compile(rb"<su[bp]\b", re.IGNORECASE)
 _MOST_NOTE_PIECES: Final = 6
 _MOST_NOTE_CHARACTERS: Final = 8
 
@@ -142,7 +146,7 @@ def _cut(written: str, most: int) -> int:
 def with_objects(pieces: Sequence[Piece], spelling: Spelling) -> Iterator[Piece]:
     """Yields the pieces, with each element that moves as a whole as one piece.
 
-    These are the elements without text, and numbers of footnotes.
+    These are the elements without text, and numbers and letters of footnotes.
     """
     partners = partners_of(pieces)
     texts = [
@@ -182,7 +186,7 @@ def _raw_parts(pieces: Sequence[Piece], spelling: Spelling) -> Iterator[bytes | 
 
 
 def _is_note(pieces: Sequence[Piece], begin: int, end: int) -> bool:
-    """Whether an element is the number of a footnote, directly after a word.
+    """Whether an element is the number or raised letter of a footnote, directly after a word.
 
     Models write other words, or no number, for a word with a number, such as `price1`. So it is
     not part of the text. Units and formulas, such as `km2` and `H2O`, have shorter words.
@@ -191,12 +195,22 @@ def _is_note(pieces: Sequence[Piece], begin: int, end: int) -> bool:
         return False
     behind = pieces[end + 1] if end + 1 < len(pieces) else None
     inner = [piece for piece in pieces[begin : end + 1] if isinstance(piece, (Words, Opaque))]
+    before = _words_before(pieces, begin)
+    is_raised = _BEFORE_LETTERS.search(before) is not None and any(
+        isinstance(part, bytes) and _RAISED.match(part)
+        for piece in pieces[begin:end]
+        if isinstance(piece, Opening)
+        for part in piece.parts
+    )
     return (
-        _WORD_BEFORE_NOTE.search(_words_before(pieces, begin)) is not None
+        _WORD_BEFORE_NOTE.search(before) is not None
         and not (isinstance(behind, Words) and behind.written[:1].isalnum())
         and len(inner) == 1
         and isinstance(inner[0], Words)
-        and _NOTE.fullmatch(inner[0].written) is not None
+        and (
+            _NOTE.fullmatch(inner[0].written) is not None
+            or (is_raised and _LETTERS_OF_NOTE.fullmatch(inner[0].written) is not None)
+        )
     )
 
 

@@ -411,6 +411,9 @@ def test_a_line_break_ends_a_line(page: str, expected: str) -> None:
         ("<p>Donau<wbr>dampf<!-- c -->schiff", "Donaudampfschiff"),
         ("<p>Donau&shy;dampf\u00adschiff", "Donaudampfschiff"),
         ("The price<sup>1</sup> is <a href=x>high</a>.<a href=y><sup>12</sup></a> So", None),
+        ("The price<sup>b</sup> is high.<sup><a href=x>ii</a></sup> <i>So</i>", None),
+        ("the XXI<sup>e</sup>, the 2<sup>nd</sup> M<sup>me</sup>", "the XXIe, the 2nd Mme"),
+        ("the car<sup>a</sup>s and car<i>s</i>", "the caras and cars"),
         ("5 km<sup>2</sup> of H<sub>2</sub>O", "5 km2 of H2O"),
     ],
 )

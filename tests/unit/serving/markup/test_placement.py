@@ -224,6 +224,7 @@ def translated(source: str, target: str, order: list[int] | None = None) -> str:
         ("<img/> A red <x/>house <img/>", "<img/> Ein rotes <x/>Haus <img/>", None),
         ("The area of 2 km<sup>2</sup> grows", "Die Fläche von 2 km<sup>2</sup> wächst", None),
         ("The price<sup>1</sup> is high", "Der Preis<sup>1</sup> ist hoch", None),
+        ("The 2<sup>nd</sup> day", "Le 2<sup>e</sup> jour", None),
         (
             "The king<x/> built the city<x2/> here",
             "Hier baute der König<x/> die Stadt<x2/>",
@@ -246,6 +247,13 @@ def test_a_kept_span_is_not_cut() -> None:
         np.ones((3, 3), np.float32), [(0, 3), (3, 9), (9, 14)], [(0, 4), (4, 10), (10, 20)]
     )
     assert place(source, target, markup, evidence).codes == ((5, 10),)
+
+
+def test_kept_spans_beside_each_other_are_two() -> None:
+    source, target = "Price: 12.50EUR", "Preis: 12.50EUR"
+    kept = (7, 12), (12, 15)
+    markup = Markup(tuple(Code(*span) for span in kept), keep=kept)
+    assert place(source, target, markup, diagonal(source, target)).codes == kept
 
 
 def test_codes_without_an_alignment_are_counted() -> None:
