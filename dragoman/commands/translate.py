@@ -100,7 +100,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "`output_tokens` and `finish_reason` are added; tsv: columns, to which one is added; "
         "document: running text of any length, with its paragraphs and layout kept; "
         f"{', '.join(READABLE)}: documents of which only the texts change, see docs/documents.md; "
-        "auto: detected from the --input (default: text; for several files or folders auto)",
+        "auto: detected from the --input (default: that of a document's extension, or else text; "
+        "for several files or folders auto)",
     )
     files.add_argument("--field", default="text", help="jsonl member to translate (default: text)")
     files.add_argument(
@@ -409,7 +410,8 @@ def _choose_format(arguments: argparse.Namespace, is_many: bool) -> None:
     """Set the format that the arguments leave open; that of one of many files is detected later."""
     if is_many and arguments.text:
         raise UsageError("--input: give files, or texts, not both")
-    arguments.format = arguments.format or ("auto" if is_many else "text")
+    if arguments.format is None:
+        arguments.format = "auto" if is_many else _document_format(arguments) or "text"
     if arguments.format != "auto" or is_many:
         return
     if arguments.input is None:
@@ -419,6 +421,20 @@ def _choose_format(arguments: argparse.Namespace, is_many: bool) -> None:
     except ValueError as error:
         fix = "to translate it as such nevertheless, give --format document or --format text"
         raise UsageError(f"{error}; {fix}") from error
+
+
+def _document_format(arguments: argparse.Namespace) -> str | None:
+    """The format of one document by its file's extension; None: lines of text."""
+    from dragoman_client.files.file_formats import ReadableFormat, format_of
+
+    path = arguments.input
+    if path is None or arguments.json:
+        return None
+    known = format_of(path.stem if path.suffix in _COMPRESSED else path.name)
+    if not isinstance(known, ReadableFormat) or (known.name == "csv" and not _columns(arguments)):
+        return None
+    name, head = _begin(path)
+    return known.name if format_of(name.name, head) is known else None
 
 
 def _format_of(arguments: argparse.Namespace) -> str:

@@ -374,6 +374,26 @@ def test_the_format_auto_recognizes_text_files(
 
 
 @pytest.mark.usefixtures("transport")
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.po", 'msgid "Hello"\nmsgstr ""\n', f'msgstr "{translated("Hello")}"'),
+        ("a.html", "<p>Hello</p>\n", "<p>&lt;HELLO&gt;</p>"),
+        ("a.txt", "Hello\n", translated("Hello")),
+        ("a.ts", "Hello\n", translated("Hello")),
+        ("a.csv", "Hello\n", translated("Hello")),
+    ],
+)
+def test_the_extension_of_one_document_is_its_format(
+    run: Run, tmp_path: Path, name: str, content: str, expected: str
+) -> None:
+    source = tmp_path / name
+    source.write_text(content)
+    lines = run("--target-language", "de", "--input", str(source))
+    assert expected in "\n".join(lines).splitlines()
+
+
+@pytest.mark.usefixtures("transport")
 def test_a_known_format_as_text_has_a_warning(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
