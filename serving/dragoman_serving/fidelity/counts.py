@@ -28,7 +28,7 @@ _COUNTED = re.compile(
     r"|Bytes?|Dateien|Einträge|Elemente|Ergebnisse|Jahren?|Minuten|Monaten?|Nachrichten|Personen"
     r"|Prozent|Punkten?|Sekunden|Stunden|Tagen?|Wochen|Wörter|Zeichen|Zeilen"
     r"|ans|caractères|éléments|fichiers|heures|jours|lignes|mois|mots|octets|personnes|résultats"
-    r"|secondes|semaines)(?!\w)"
+    r"|secondes|semaines|[^\W\d_]{2,32}\((?:en?|es|[nsx])\))(?!\w)"
 )
 """What also placeholders without a name, such as `{0}`, count."""
 _BEFORE = frozenset(' \t\n(["„“«\u202f\xa0')

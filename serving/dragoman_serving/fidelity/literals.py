@@ -191,6 +191,11 @@ _QUOTED = re.compile(r"(?<!\w)[\"„“](?=\S)[^\"\n]*\"")
 """A quotation, whose end is no sign of inches."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
+_PLURALS = {
+    language: re.compile(rf"(?<![^\W\d_])([^\W\d_]{{2,}})\(({endings})\)(?!\w)")
+    for language, endings in (("de", "en?|n|s"), ("en", "e?s"), ("fr", "s|x"))
+}
+"""Words with an ending for several, as in `file(s)`, by language."""
 _FREE_SIGNS = frozenset("°±×÷¬")  # noqa: RUF001  a multiplication sign
 """Signs that a model translates if its vocabulary has them."""
 LETTERS = {
@@ -391,7 +396,8 @@ class Literals:
         Args:
             text: a text.
             language: its language code.
-            known: whether to find those of a known form, and names.
+            known: whether to find those of a known form, names, and words such as `file(s)`, which
+                are read as plurals.
             keep: further literals.
         """
         literals = list(keep)
@@ -406,6 +412,13 @@ class Literals:
             names = _merged(text, [Literal(*span, is_usual=True) for span in spans])
             names = [name for name in names if not meets_any(literals, *name.span)]
             literals += names
+            literals.sort(key=_place)
+        if known and "(" in text and language in _PLURALS:
+            plurals = (
+                Literal(*match.span(), read=match[1] + match[2])
+                for match in _PLURALS[language].finditer(text)
+            )
+            literals += [word for word in plurals if not meets_any(literals, *word.span)]
             literals.sort(key=_place)
         return literals
 

@@ -447,7 +447,7 @@ class _Reader:
         literals = [
             literal
             for literal in self._texts.literals.of(text, self._language, known_forms, further)
-            if not (literal.is_usual and meets_any(fixed, *literal.span))
+            if not ((literal.is_usual or literal.read) and meets_any(fixed, *literal.span))
         ]
         if known_forms:
             literals = with_spellings(text, self._language, literals, fixed, self._target)

@@ -236,6 +236,22 @@ def test_names_do_not_join_other_literals(literals: Literals) -> None:
     assert kept == ["Kuno Brandvold", "\u2122", "Dorvenham", "{name}"]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "plurals"),
+    [
+        ("en", "box(es) and file(s), {n} (s), f(x), man(n), cat(s)t", ["boxes", "files"]),
+        ("de", "Datei(en), Tag(e), Stunde(n), Benutzer(in)", ["Dateien", "Tage", "Stunden"]),
+        ("fr", "le(s) fichier(s) choisi(s) {n}", ["les", "fichiers", "choisis"]),
+        ("xx", "file(s)", []),
+    ],
+)
+def test_words_for_one_or_several_are_read_as_plurals(
+    literals: Literals, language: str, text: str, plurals: list[str]
+) -> None:
+    assert [word.read for word in literals.of(text, language) if word.read] == plurals
+    assert not [word.read for word in literals.of(text, language, known=False) if word.read]
+
+
 def test_texts_with_all_characters_fill_no_memory(literals: Literals) -> None:
     characters = "".join(map(chr, range(0x4E00, 0x4E00 + 12_000)))
     before = literals.of(characters[:50], "en")

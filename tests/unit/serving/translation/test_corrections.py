@@ -333,6 +333,23 @@ def test_codes_names_of_programs_and_inches_stay(shipped: Translator, text: str,
         assert not translation.warnings
 
 
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [
+        ("{0} file(s) deleted", "de", "{0} Dateien gelöscht"),
+        ("{n} error(s), {m} warning(s)", "de", "{n} Fehler, {m} Warnungen"),
+        ("Delete {0} user(s)?", "fr", "Supprimer {0} utilisateurs ?"),
+    ],
+)
+def test_words_for_one_or_several_are_plurals(
+    shipped: Translator, text: str, target: str, expected: str
+) -> None:
+    assert translated(shipped, text, target_language=target).text == expected
+    glossary = '{"file": "Akte", "error": "Panne", "user": "Nutzer"}'
+    translation = translated(shipped, text, target_language=target, glossary=glossary)
+    assert "terms" not in translation.warnings
+
+
 def test_letters_of_references_stay(shipped: Translator) -> None:
     text = "The paragraphs 5(a), (b) and 7(c)(ii) and point (f) of the law are now different."
     for target in ("de", "fr"):
