@@ -49,6 +49,7 @@ from dragoman_serving.fidelity.literals import known_literals, tag_spans
 from dragoman_serving.fidelity.messages import syntax_spans
 from dragoman_serving.fidelity.negations import says_opposite
 from dragoman_serving.fidelity.numbers import difference
+from dragoman_serving.fidelity.paired_marks import tags_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.spellings import with_spellings
 from dragoman_serving.request.glossary import Glossary
@@ -72,6 +73,7 @@ _PROSE = "The committee met at 10.\nIt was late, so they left.\n\n"
 _CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", "\\"]
 _PHRASES = [
     *("XV a ", "Tom I, ", "XV {a} ", "twenty a ", "vingt a ", "zwanzig a ", "3pm ", "{n} files "),
+    *("*a ", "a* ", "*", "_a_", "[b]a", "[/b]", "\\emph{a", "}", "[[a|", "](a/b(", "\u2068"),
     *("not no ", "never without ", "World War I "),
     *("a ", "a\n", "1. ", "A. ", "Dr. ", "der 2. ", '?" ', "...", "http://a.b/", "a@b.", "a,b\n"),
     *(
@@ -127,6 +129,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     **{f"spellings {code}": partial(_spelled, language=code) for code in ("en", "de", "fr")},
     "negations": lambda text: says_opposite(text, text[::-1], "en", "de"),
     "spans of tags": tag_spans,
+    "tags and marks": lambda text: tags_of(text, True, True),
     "numbers": lambda text: difference(text, text[::-1], ("en", "de")),
     "terms": lambda text: _INDEX.occurring(text, 12),
     "marks": lambda text: take_marks([text]),

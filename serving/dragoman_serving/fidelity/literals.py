@@ -48,7 +48,7 @@ _OF_SIGNS = (
     r"\\[A-Za-z]{2,32}(?:\[[^\[\]{}\n]*\])?\{[^{}\n]*\}",
     r"##\w{1,64}##|@@\w{1,64}@@|%%\w{1,64}%%|\*\|\w{1,64}\|\*|<<\w{1,64}>>",
     rf"\[(?=[{_CAPITALS}]{{2}})(?:(?<=\w \[)|(?<=\w, \[)|(?=[^][\n]{{1,64}}\](?:,| [a-z])))"
-    rf"[{_CAPITALS}]{{2,32}}(?:[ _-][{_CAPITALS}]{{1,32}}){{0,4}}\]",
+    rf"[{_CAPITALS}]{{2,32}}(?:[ _-][{_CAPITALS}]{{1,32}}){{0,4}}\](?!\()",
     r"\[\[[\w.:-]{1,64}\]\]|\$\$(?=[^$\n]*[\\^_=+])[^$\n]+\$\$(?!\$)",
     r"<(?:[@#!:]|t:\d)[^<>\s]+>",  # Slack, Discord
     r"-(?<![\w-]-)-?[A-Za-z][\w-]{0,64}+=[^\s<>\"'()\[\]{},;]{0,200}\w",
@@ -128,6 +128,8 @@ _FORMS = (
     rf"(?<![\w./\\~:-])(?!\w\.\w\.)[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",
     r"(?<![\w\\])(?:[A-Za-z]:|\\\\[\w.-]{2,64})\\[^\s\"]*\w",  # Windows paths
 )
+DIRECTIONS: Final = "\u2066\u2067\u2068\u2069\u202a\u202b\u202d\u202e\u202c\u200e\u200f"
+"""Invisible marks of the direction of text."""
 _SMILEYS = (
     r"(?=[:;=8<^>-])(?<![^\s(\"„“«])(?:>?(?:[:;=]['’]?-?|8-)[()\[\]DPpOo|/\\]|<3|\^_?\^|-_-)(?!\w)"  # noqa: RUF001
 )
@@ -136,6 +138,7 @@ _MARKS = (
     r"(?=[\x1b<.~-])(?:\x1b\[[\d;]{0,16}+[A-Za-z]|<!--|-{2,}>|-{3,}|\.{4,}|~{3,})"
     r"|\*{2,3}|~~|%%(?!\w+%%)|'{2,5}|={2,}|!=|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
     r"|\[\[(?![\w.:-]{1,64}\]\])(?:[^\[\]|\n]*\|)?|\]\]"
+    rf"|[{DIRECTIONS}](?:(?=[{{%$])|(?<=\}}.))"
     rf"|\[(?:/[A-Za-z]\w*+|(?<!\w\[)(?:{_BB_NAMES}"
     r"|[A-Za-z]\w*+(?: \w+)?=(?:\"[^\"\[\]\n]*\"|[^\s\[\]]*(?: [^\s\[\]]+)?)))\]"
 )
@@ -183,6 +186,7 @@ _KNOWN = re.compile(
     + f"|(?P<identifier>{_IDENTIFIERS})"
 )
 _HINT = re.compile(
+    rf"[{DIRECTIONS}]|"
     r"[\d*_~@#%$&{}\[\]`<>:;^/\\=]|\w\.\w|''|\(\)|[a-z]-[A-Z]{2}|[A-Z]{3}"
     r"|[a-z][A-Z]|yyyy|(?<!\S)![a-z_]|-{3}|\.{4}|\b[a-z]\)|\([ivx]+\)"
 )
@@ -502,6 +506,16 @@ def without(text: str, spans: Iterable[Span]) -> str:
     for begin, end in spans:
         parts += (text[at:begin], " ")
         at = max(at, end)
+    return "".join((*parts, text[at:]))
+
+
+def blanked(text: str, spans: Iterable[Span]) -> str:
+    """Returns a text of the same length with spaces in place of spans, which are in order."""
+    parts: list[str] = []
+    at = 0
+    for begin, end in spans:
+        parts += (text[at:begin], " " * (end - begin))
+        at = end
     return "".join((*parts, text[at:]))
 
 

@@ -40,12 +40,14 @@ class Occurrence(NamedTuple):
         end: where it ends.
         source: its span in the source.
         raw: its text.
+        opens: whether it begins an element of the text around it, or ends one.
     """
 
     begin: int
     end: int
     source: Span
     raw: str
+    opens: bool | None = None
 
 
 class _Side(NamedTuple):
@@ -72,7 +74,11 @@ class Restored:
     """
 
     def __init__(
-        self, written: str, source: str, occurrences: Sequence[Occurrence], spans: Sequence[Span]
+        self,
+        written: str,
+        source: str,
+        occurrences: Sequence[Occurrence],
+        spans: Sequence[Span],
     ) -> None:
         """Restore them.
 
@@ -86,7 +92,8 @@ class Restored:
         edits = [
             Edit(occurrence.begin, occurrence.end, occurrence.raw) for occurrence in occurrences
         ]
-        self._edits = sorted([*edits, *_Spacing(written, source, occurrences, spans).edits()])
+        spacing = _Spacing(written, source, occurrences, spans).edits()
+        self._edits = sorted([*edits, *spacing])
         self.text = edited(written, self._edits)
         self._occurrences = occurrences
 
@@ -156,7 +163,7 @@ class _Spacing:
         is_joined = is_before and neighbour == _WORD and not side.gap and was != _WORD
         if (
             is_joined
-            and not _TAG.match(occurrence.raw)
+            and not _is_tag(occurrence)
             and not self._written.is_unspaced(occurrence.begin)
         ):
             return True  # `L'{object}` is no `The{object}`
@@ -214,11 +221,16 @@ def _changed(begin: int, gap: str, spaced: bool | None, in_source: str) -> Itera
         yield Edit(begin, begin + len(gap), new)
 
 
+def _is_tag(occurrence: Occurrence) -> bool:
+    return occurrence.opens is not None or _TAG.match(occurrence.raw) is not None
+
+
 def _is_inner(occurrence: Occurrence, is_before: bool) -> bool:
     """Whether a side of a tag is inside its element."""
-    if not _TAG.match(occurrence.raw) or occurrence.raw.endswith("/>"):
+    if not _is_tag(occurrence) or occurrence.raw.endswith("/>"):
         return False
-    return occurrence.raw.startswith("</") == is_before
+    closes = occurrence.raw.startswith("</") if occurrence.opens is None else not occurrence.opens
+    return closes == is_before
 
 
 def _is_opening(neighbour: str) -> bool:

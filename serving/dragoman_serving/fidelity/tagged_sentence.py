@@ -1,12 +1,11 @@
 """A sentence with tags in its text, which are handled as codes during translation.
 
 The start tag and the end tag of an element are one code. A tag without a counterpart, such as
-`<br>`, is an empty code.
+`<br>`, is an empty code. So are marks that enclose words, such as `**not**`.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,8 @@ from typing import NamedTuple, Self
 
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
-from dragoman_serving.fidelity.literals import known_literals, tag_spans
+from dragoman_serving.fidelity.literals import known_literals
+from dragoman_serving.fidelity.paired_marks import Tag, tags_of
 from dragoman_serving.fidelity.restored import Occurrence, Restored
 from dragoman_serving.markup.document_order import document_order
 from dragoman_serving.markup.marked_texts import MarkedSentence
@@ -22,7 +22,6 @@ from dragoman_serving.markup.marked_texts import MarkedSentence
 _MOST_TAGS = 256
 """With more tags, all are literals instead. The time to restore spaces is quadratic in the number
 of tags."""
-_NAME = re.compile(r"</?([^\s/>]+)")
 
 
 class Written(NamedTuple):
@@ -53,38 +52,44 @@ class TaggedSentence:
         source: the sentence with tags.
         text: the sentence without tags.
         markup: its codes.
-        tags: spans in `source` of the start and end tag of each code.
+        tags: the start and end tag of each code, whose spans are those in `source`.
         placed: the codes in the translation, once placed.
     """
 
     source: Written
     text: str
     markup: Markup
-    tags: tuple[tuple[Span, Span | None], ...]
+    tags: tuple[tuple[Tag, Tag | None], ...]
     placed: PlacedCodes | None = None
 
     @classmethod
-    def of(cls, line: str) -> Self | None:
+    def of(cls, line: str, has_tags: bool = True, has_marks: bool = False) -> Self | None:
         """Remove the tags from a sentence.
 
         Args:
             line: the sentence, without line breaks.
+            has_tags: whether it may have tags.
+            has_marks: whether marks that enclose words are tags.
 
         Returns:
             The tagged sentence; None if there are no tags or too many.
         """
-        spans = tag_spans(line)
-        if not 0 < len(spans) <= _MOST_TAGS:
+        tags = tags_of(line, has_tags, has_marks)
+        if not 0 < len(tags) <= _MOST_TAGS:
             return None
-        elements = _elements([line[begin:end] for begin, end in spans])
-        alone = {element.begin for element in elements if element.end is None}
-        text, places, offsets = _without(line, spans, alone)
+        elements = _elements(tags)
+        alone = {
+            element.begin
+            for element in elements
+            if element.end is None and not tags[element.begin].is_invisible
+        }
+        text, places, offsets = _without(line, [tag.span for tag in tags], alone)
         codes = tuple(
             Code(offsets[begin], offsets[begin if end is None else end], parent)
             for begin, end, parent in elements
         )
         pairs = tuple(
-            (spans[begin], None if end is None else spans[end]) for begin, end, _ in elements
+            (tags[begin], None if end is None else tags[end]) for begin, end, _ in elements
         )
         return cls(Written(line, places), text, Markup(codes), pairs)
 
@@ -109,13 +114,13 @@ class TaggedSentence:
         source = self.source.text
         at = length = 0
         placed = self._outside_literals(translation, self.placed.codes)
-        for offset, span in self._insertions(self._spans(placed)):
-            tag = source[slice(*span)]
+        for offset, tag in self._insertions(self._spans(placed)):
+            raw = source[slice(*tag.span)]
             places += range(length, length + offset - at)
-            parts += translation[at:offset], tag
+            parts += translation[at:offset], raw
             length += offset - at
-            occurrences.append(Occurrence(length, length + len(tag), span, tag))
-            length += len(tag)
+            occurrences.append(Occurrence(length, length + len(raw), tag.span, raw, tag.opens))
+            length += len(raw)
             at = offset
         places += range(length, length + len(translation) - at + 1)
         text = "".join((*parts, translation[at:]))
@@ -166,7 +171,7 @@ class TaggedSentence:
                 spans[index] = span
         return spans
 
-    def _insertions(self, spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
+    def _insertions(self, spans: Sequence[Span]) -> Iterator[tuple[int, Tag]]:
         """Yields the tags of the translation in order, each with the offset to insert it at."""
         enclosing: list[int] = []
         parents = [code.parent for code in self.markup.codes]
@@ -179,7 +184,7 @@ class TaggedSentence:
         for index in reversed(enclosing):
             yield self._closing(index, spans)
 
-    def _closing(self, index: int, spans: Sequence[Span]) -> tuple[int, Span]:
+    def _closing(self, index: int, spans: Sequence[Span]) -> tuple[int, Tag]:
         end = self.tags[index][1]
         assert end is not None  # an element without an end tag encloses nothing
         return spans[index][1], end
@@ -190,21 +195,21 @@ def _around(spans: Sequence[Span], index: int) -> tuple[int, int] | tuple[None, 
     return next(((begin, end) for begin, end in spans if begin < index < end), (None, None))
 
 
-def _elements(tags: Sequence[str]) -> list[_Element]:
+def _elements(tags: Sequence[Tag]) -> list[_Element]:
     """The elements that tags form, in the order of their start tags."""
-    names = [_name(tag) for tag in tags]
+    names = [tag.name for tag in tags]
     ends: dict[int, int] = {}
     opened: list[int] = []
     open_of_name: defaultdict[str, int] = defaultdict(int)
     for index, (tag, name) in enumerate(zip(tags, names, strict=True)):
-        if tag.startswith("</"):
+        if tag.opens is False:
             if not open_of_name[name]:
                 continue
             while names[begin := opened.pop()] != name:
                 open_of_name[names[begin]] -= 1
             open_of_name[name] -= 1
             ends[begin] = index
-        elif not tag.endswith("/>"):
+        elif tag.opens:
             opened.append(index)
             open_of_name[name] += 1
     elements: list[_Element] = []
@@ -219,11 +224,6 @@ def _elements(tags: Sequence[str]) -> list[_Element]:
             enclosing.append(len(elements))
         elements.append(_Element(index, ends.get(index), parent))
     return elements
-
-
-def _name(tag: str) -> str:
-    match = _NAME.match(tag)
-    return match[1] if match else ""
 
 
 def _without(

@@ -247,7 +247,8 @@ def plan_request(
     width = _width(options, limits)
     hypotheses = _hypotheses(options, width)
     outputs = _outputs(options)
-    is_single = model == TRANSLATE and hypotheses == 1 and not prefixes and not sampled(options)
+    is_simple = hypotheses == 1 and not prefixes and not sampled(options)
+    is_single = is_simple and model == TRANSLATE
     constraints = _constraints(options, target)
     # If no option changes the scores of a search, they include the sum of the log-probabilities.
     is_altered = any(name in options for name in _ALTERING)
@@ -269,7 +270,7 @@ def plan_request(
         markups=markups_of(options, texts),
         glossary=_glossary(options),
         keeps_placeholders=options.get("keep_placeholders") is not False,
-        keeps_tags=is_single and "coverage_penalty" not in options,
+        keeps_tags=is_simple and "coverage_penalty" not in options,
         corrects=not (sampled(options) or "return_alternatives" in options),
         repairs=is_single and _UNREPAIRED.isdisjoint(options),
         constraints=constraints,

@@ -13,7 +13,7 @@ from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import SubwordTokenizer, Uncuttable
-from dragoman.kernel.texts.sentences import BREAKS_TO_SPACES, LineBreaks
+from dragoman.kernel.texts.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
 from dragoman.kernel.texts.tags import has_tags
 from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
@@ -21,11 +21,13 @@ from dragoman_serving.fidelity.literals import (
     SHOWN,
     Literal,
     Literals,
+    blanked,
     known_literals,
     meets_any,
     tag_spans,
 )
 from dragoman_serving.fidelity.numbers import has_digits, localized_amount
+from dragoman_serving.fidelity.paired_marks import Tag, may_have_marks, tags_of
 from dragoman_serving.fidelity.phrases import Phrase, phrases_of
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
@@ -193,11 +195,8 @@ class SourceTexts:
         if is_translated or not any(map(str.isalpha, text)):
             stays = None if markup is None else MarkedText(text, markup, ())
             return SourceText([text], detected, stays)
-        with_tags = plan.keeps_tags and markup is None and has_tags(text)
         keep = markup.keep if markup else ()
-        reader = _Reader(
-            self, plan, index, (source, target), with_tags, [text[slice(*span)] for span in keep]
-        )
+        reader = _Reader(self, plan, index, text, (source, target), markup)
         literals = reader.literals(text, keep, reader.terms(text))
         parts = self._parts(index, text, source, plan, reader, literals, markup)
         marked = None if markup is None else _marked(text, markup, parts)
@@ -272,9 +271,7 @@ class SourceTexts:
             marked=read.marked,
             tags=read.tags,
             original=read.original,
-            has_marks=not (read.marked and read.marked.markup.codes)
-            and not plan.assessed
-            and ("…" in read.original or read.original[-1:] in "?!"),
+            has_marks=not plan.assessed and _has_marks(read),
             capitals=read.capitals,
             terms=terms,
             phrases=_phrases(read.reading.text, languages, terms)
@@ -395,13 +392,17 @@ class _Reader:
         texts: SourceTexts,
         plan: SearchPlan,
         index: int,
+        text: str,
         languages: tuple[str, str],
-        has_tags: bool,
-        kept: Sequence[str],
+        markup: Markup | None,
     ) -> None:
         """Store how to read the sentences of a text."""
-        self._texts, self._plan, self.has_tags = texts, plan, has_tags
-        self._index, self._kept = index, {*kept} - {""}
+        self._texts, self._plan, self._index = texts, plan, index
+        self._kept = {text[slice(*span)] for span in markup.keep} - {""} if markup else set()
+        keeps_tags = plan.keeps_tags and markup is None
+        self.has_tags = keeps_tags and has_tags(text)
+        keeps_marks = keeps_tags and plan.keeps_placeholders and texts.aligns
+        self._has_marks = keeps_marks and may_have_marks(text)
         self._language, self._target = languages
         self._tokenizer = texts.tokenizer
         # Counting tokens reads a sentence too, and a text is often a single sentence.
@@ -429,13 +430,14 @@ class _Reader:
             return literals
         further = [Literal(*span) for span in keep]
         known = {literal.span for literal in known_literals(text)} if terms else ()
-        if self.has_tags and tags:
+        words = text
+        if tags and (self.has_tags or self._has_marks):
             is_split = self._plan.most_sentence_tokens is not None
+            spans = [tag.span for tag in self._tags(text, is_split)]
             further += (
-                Literal(*span)
-                for span in tag_spans(text)
-                if not (is_split and _BREAK.match(text, *span))
+                Literal(*span) for span in spans if not (is_split and _BREAK.match(text, *span))
             )
+            words = blanked(text, spans)
         further += (
             Literal(term.begin, term.end, target=term.target)
             for term in terms
@@ -446,14 +448,25 @@ class _Reader:
         fixed = [Literal(term.begin, term.end) for term in terms]
         literals = [
             literal
-            for literal in self._texts.literals.of(text, self._language, known_forms, further)
+            for literal in self._texts.literals.of(words, self._language, known_forms, further)
             if not ((literal.is_usual or literal.read) and meets_any(fixed, *literal.span))
         ]
         if known_forms:
-            literals = with_spellings(text, self._language, literals, fixed, self._target)
+            literals = with_spellings(words, self._language, literals, fixed, self._target)
         if can_keep:
             self._literals[key] = literals
         return literals
+
+    def _tags(self, text: str, is_split: bool) -> Iterator[Tag]:
+        """Yields the tags and marks of a text; those of a pair are in the same sentence."""
+        sentences = [(text, "")]
+        if is_split and self._has_marks:
+            sentences = split_sentences(text, self._language)
+        at = 0
+        for sentence, kept in sentences:
+            for tag in tags_of(sentence, self.has_tags, self._has_marks):
+                yield tag._replace(begin=tag.begin + at, end=tag.end + at)
+            at += len(sentence) + len(kept)
 
     def _can_use(self, source: str, target: str) -> bool:
         """Whether the model can read and write a term, which is in one line."""
@@ -472,7 +485,9 @@ class _Reader:
         return read
 
     def _read_anew(self, line: str, marked: MarkedSentence | None) -> _Read:
-        tags = TaggedSentence.of(line) if self.has_tags and self._texts.aligns else None
+        tags = None
+        if self._texts.aligns and (self.has_tags or self._has_marks):
+            tags = TaggedSentence.of(line, self.has_tags, self._has_marks)
         keep: Sequence[Span] = marked.markup.keep if marked else list(self._kept_in(line))
         if tags is not None:
             line, marked = tags.text, tags.marked
@@ -507,6 +522,17 @@ class _Reader:
         read = self.read(text)
         starts = map(read.reading.index, self._tokenizer.token_starts(read.reading.text))
         return [read.tags.source.places[at] if read.tags else at for at in starts]
+
+
+def _has_marks(read: _Read) -> bool:
+    """Whether an ellipsis and final marks are as in the sentence.
+
+    With markup they stay as the model writes them. With tags, an ellipsis would move their places.
+    """
+    has_codes = read.marked is not None and bool(read.marked.markup.codes)
+    if has_codes and (read.tags is None or "…" in read.original):
+        return False
+    return "…" in read.original or read.original[-1:] in "?!"
 
 
 def _phrases(text: str, languages: tuple[str, str], terms: Sequence[Term]) -> tuple[Phrase, ...]:

@@ -21,6 +21,8 @@ class TextStream:
 
     tokens: int
     """Tokens of the text that was read last."""
+    pieces: list[Piece]
+    """Its sentences, with placed tags as soon as they are done."""
     future: Future[Any]
     """Future of a list with the complete translation; cancelling it cancels the text."""
 
@@ -41,7 +43,7 @@ class TextStream:
             outputs: names of the requested outputs.
         """
         self.outputs = outputs
-        self._pieces = pieces
+        self.pieces = list(pieces)
         self._decode = decode
         self._changed = changed
         self._certain: dict[int, tuple[int, ...]] = {}
@@ -56,6 +58,11 @@ class TextStream:
     def reports(self, sentences: int) -> list[Progress]:
         """Returns callbacks for the tokens of the sentences, in order."""
         return [functools.partial(self._report, index) for index in range(sentences)]
+
+    def put(self, sentence: int, placed: SourceSentence) -> None:
+        """Replace a sentence by a copy of which the tags are placed, before its future is done."""
+        at = [i for i, piece in enumerate(self.pieces) if isinstance(piece, SourceSentence)]
+        self.pieces[at[sentence]] = placed
 
     def follow(self, sentences: Sequence[Future[Hypothesis]]) -> None:
         """Follow the sentences' futures, to read the next sentence when one is done."""
@@ -81,8 +88,8 @@ class TextStream:
 
     def _growing(self) -> str:
         """The stable prefix of the first unfinished sentence, after settling the ones before it."""
-        while self._next < len(self._pieces):
-            piece, *behind = self._pieces[self._next : self._next + 2]
+        while self._next < len(self.pieces):
+            piece, *behind = self.pieces[self._next : self._next + 2]
             if isinstance(piece, str):
                 self._settle(piece)
                 continue
@@ -92,8 +99,8 @@ class TextStream:
             breaks = behind[0] if behind and isinstance(behind[0], LineBreaks) else None
             future = self._sentences[self._sentence]
             if not future.done():
-                if piece.needs_check:
-                    return ""  # another search may follow
+                if piece.needs_check or piece.tags:
+                    return ""  # another search may follow, or tags must be placed
                 certain = self._decode(piece, self._certain.get(self._sentence, ()), False)
                 if breaks is None:
                     return certain

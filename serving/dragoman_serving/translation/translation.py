@@ -194,9 +194,7 @@ class Composer:
         )
 
     def _text(self, sentence: SourceSentence, hypothesis: Hypothesis) -> str:
-        """A sentence's translation, with its tags."""
-        text = written(self._target, sentence, hypothesis.ids)
-        return sentence.tags.put_into(text).text if sentence.tags else text
+        return with_tags(self._target, sentence, hypothesis.ids)
 
     def _warnings(
         self,
@@ -245,6 +243,14 @@ def _with_others(best: Translation, others: list[Translation], plan: SearchPlan)
         for rank, other in enumerate(others, start=1)
     )
     return replace(best, others=tuple(marked))
+
+
+def with_tags(
+    target: Tokenizer, sentence: SourceSentence, ids: Sequence[int], is_whole: bool = True
+) -> str:
+    """Returns the text of token ids as `written` does, with the sentence's tags."""
+    text = written(target, sentence, ids, is_whole)
+    return sentence.tags.put_into(text).text if sentence.tags and is_whole else text
 
 
 def written(

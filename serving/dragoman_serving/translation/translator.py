@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -37,10 +37,11 @@ from dragoman_serving.translation.translation import (
     Composer,
     Translation,
     with_assessment,
-    written,
+    with_tags,
 )
 
 _PerText = TypeVar("_PerText")
+_Result = TypeVar("_Result")
 _NO_OPTIONS: Mapping[str, Any] = {}
 _FEW_CODES = 64
 """More codes are placed in a separate thread: each takes about half a millisecond, during which the
@@ -270,7 +271,7 @@ class Translator:
         (source,) = self._texts.pieces(request.texts, range(1), plan)
         correct = self._follow_up(plan, request).correct
         stream = TextStream(
-            source.pieces, partial(written, self._tokenizer.target), changed, plan.outputs
+            source.pieces, partial(with_tags, self._tokenizer.target), changed, plan.outputs
         )
         sentences = self._sentences(request, [source])
         self._check_assessment(sentences, plan)
@@ -279,13 +280,45 @@ class Translator:
             futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)
         finally:
             self._engine.release(request.turns)
-        corrected = correct(sentences, futures)
+        corrected = [
+            self._with_placed_tags(future, sentence, partial(stream.put, number), plan)
+            if sentence.tags
+            else future
+            for number, (sentence, future) in enumerate(
+                zip(sentences, correct(sentences, futures), strict=True)
+            )
+        ]
         stream.follow(corrected)
         stream.future = when_all_done(
-            corrected, lambda hypotheses: self._finished([source], hypotheses, plan)
+            corrected,
+            lambda hypotheses: self._finished(
+                [replace(source, pieces=stream.pieces)], hypotheses, plan
+            ),
         )
         stream.future.add_done_callback(lambda _: changed())
         return stream
+
+    def _with_placed_tags(
+        self,
+        future: Future[Hypothesis],
+        sentence: SourceSentence,
+        put: Callable[[SourceSentence], None],
+        plan: SearchPlan,
+    ) -> Future[Hypothesis]:
+        """A future that is done when the tags of a sentence are placed in its translation."""
+
+        def place(hypotheses: list[Hypothesis]) -> Hypothesis | Future[Hypothesis]:
+            def note(placed: list[list[SourceText]]) -> Hypothesis:
+                put(placed[0][0].sentences[0])
+                return hypotheses[0]
+
+            def work() -> Future[Hypothesis]:
+                return when_all_done([self._marker.place_tags(texts, hypotheses, plan)], note)
+
+            texts = [SourceText([sentence])]
+            return self._placing(texts, work, plan)
+
+        return when_all_done([future], place)
 
     @property
     def description(self) -> str:
@@ -393,20 +426,29 @@ class Translator:
         self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Composes translations; in a separate thread if many codes must be placed."""
+        return self._placing(texts, partial(self._completed, texts, hypotheses, plan), plan)
+
+    def _placing(
+        self,
+        texts: Sequence[SourceText],
+        work: Callable[[], _Result | Future[_Result]],
+        plan: SearchPlan,
+    ) -> _Result | Future[_Result]:
+        """The result of a function that places codes, called in a thread if there are many."""
         marked = [
             sentence.marked for text in texts for sentence in text.sentences if sentence.marked
         ]
         if not marked or sum(len(sentence.codes) for sentence in marked) <= _FEW_CODES:
-            return self._completed(texts, hypotheses, plan)
-        complete = partial(self._completed, texts, hypotheses, plan)
-        placing = self._placement.submit(complete, Turns(), plan.urgency.priority)
+            return work()
+        placing = self._placement.submit(work, Turns(), plan.urgency.priority)
         return when_all_done([placing], lambda completed: completed[0])
 
     def _completed(
         self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Places codes, and composes translations with the other outputs of the request."""
-        if not any(sentence.tags for text in texts for sentence in text.sentences):
+        sentences = (sentence for text in texts for sentence in text.sentences)
+        if all(sentence.tags is None or sentence.tags.placed is not None for sentence in sentences):
             return self._composed(texts, hypotheses, plan)
         return when_all_done(
             [self._marker.place_tags(texts, hypotheses, plan)],

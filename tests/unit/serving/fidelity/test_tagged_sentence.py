@@ -36,7 +36,7 @@ def test_each_tag_occurs_once_and_elements_enclose_the_same_words(
     if tagged is None:
         return
     tagged.markup.check(tagged.text)
-    assert sorted(span for pair in tagged.tags for span in pair if span) == tag_spans(line)
+    assert sorted(tag.span for pair in tagged.tags for tag in pair if tag) == tag_spans(line)
     target = data.draw(texts())
     placed = place(tagged.text, target, tagged.markup, data.draw(evidences(tagged.text, target)))
     check_structure(tagged.markup, target, placed)
@@ -84,6 +84,29 @@ def test_tags_of_elements_across_sentences_keep_their_order() -> None:
     assert tagged is not None
     placed = tagged.with_placed(PlacedCodes(((12, 12), (0, 0), (5, 7))))
     assert placed.put_into("blau es und rot").text == "</b> blau <i>es</i> und <b>rot"
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "span", "translated"),
+    [
+        ("Do **not** open.", "Nicht öffnen.", (0, 5), "**Nicht** öffnen."),
+        ("[b]Do not[/b] open.", "Nicht öffnen.", (0, 5), "[b]Nicht[/b] öffnen."),
+        ("A [red car](a.b/c).", "Une voiture rouge.", (4, 17), "Une [voiture rouge](a.b/c)."),
+        ("\u2068{a}\u2069 files", "{a} Dateien", (0, 3), "\u2068{a}\u2069 Dateien"),
+    ],
+)
+def test_marks_are_placed_like_tags(
+    line: str, target: str, span: tuple[int, int], translated: str
+) -> None:
+    tagged = TaggedSentence.of(line, has_tags=False, has_marks=True)
+    assert tagged is not None
+    assert tagged.with_placed(PlacedCodes((span,))).put_into(target).text == translated
+
+
+def test_invisible_marks_divide_no_word() -> None:
+    tagged = TaggedSentence.of("a\u200eb", has_marks=True)
+    assert tagged is not None
+    assert tagged.text == "ab"
 
 
 def test_a_sentence_without_tags_has_none() -> None:

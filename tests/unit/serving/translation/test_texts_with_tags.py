@@ -61,6 +61,36 @@ def test_tags_need_no_option_and_change_nothing_beside_them(shipped: Translator)
     assert beside[3].text == f"<b>{alone[0]}</b>"
 
 
+MARKED = {
+    "You must **not** open the _red_ door.": r"\*\*|_",
+    "Do [b]not[/b] read the [book](https://a.b/c).": r"\[/?b\]|\[|\]\(.*?\)",
+    "You must \\emph{never} eat \\textbf{this apple}.": r"\\\w+\{|\}",
+    "I __never__ ~~eat~~ the ''apple'', *please*!": "__|~~|''|\\*",
+    "\u2068{name}\u2069 has \u2068{count}\u2069 files in \u2068{folder}\u2069.": "[\u2068\u2069]",
+}
+"""Sentences, and an expression for their marks."""
+
+
+@pytest.mark.parametrize("text", MARKED)
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_marks_stay_and_the_words_equal_those_without_marks(
+    shipped: Translator, text: str, target: str
+) -> None:
+    given = {"source_language": "en", "target_language": target}
+    marks = re.compile(MARKED[text])
+    marked, plain = shipped.translate([text, marks.sub("", text)], given)
+    assert sorted(marks.findall(marked.text)) == sorted(marks.findall(text))
+    assert marks.sub("", marked.text) == plain.text
+    assert not marked.warnings
+
+
+@pytest.mark.parametrize("text", ["Do <b>not</b> go. I like **red** cars.", *MARKED])
+def test_streams_have_the_same_tags_and_marks(shipped: Translator, text: str) -> None:
+    stream = shipped.stream(text, DIRECTION, lambda: None)
+    (last,) = stream.future.result(60)
+    assert stream.read() == last.text == shipped.translate([text], DIRECTION)[0].text
+
+
 def test_tags_can_be_mixed_with_the_markup_of_other_texts(shipped: Translator) -> None:
     markup = ['{"codes": [[0, 1]]}', ""]
     texts = ["I am hungry.", "<b>I am hungry.</b>"]
