@@ -1,7 +1,8 @@
 """Finds the syntax of ICU messages, whose branches are texts to translate.
 
 In `You have {count, plural, one {# message} other {# messages}}.` the branches are `# message` and
-`# messages`. Simple arguments such as `{count}` and `{d, date, long}` are literals.
+`# messages`. Simple arguments such as `{count}` and `{d, date, long}` are literals. An apostrophe
+may be doubled, as in `Don''t`, since one before a brace begins a quoted part.
 
 Source: https://unicode-org.github.io/icu/userguide/format_parse/messages/
 """
@@ -19,6 +20,9 @@ _BEGIN = re.compile(
 _SELECTOR = re.compile(r"\s*+(?:=\d++|[\w-]++)\s*+\{")
 _END = re.compile(r"\s*+\}")
 _BRACE = re.compile(r"[{}]")
+_LETTER = r"[^\W\d_]"
+_DOUBLED = re.compile(rf"(?<={_LETTER})''(?={_LETTER}|\{{)|(?<=\}})''(?={_LETTER})")
+_QUOTED = re.compile(r"'[{}][^'\n]*'")
 _DEEPEST = 8
 """Messages within branches are read to this depth, which bounds the time."""
 
@@ -28,6 +32,16 @@ def syntax_spans(text: str) -> list[Span]:
     if "{" not in text or _BEGIN.search(text) is None:
         return []
     return list(_syntax(text, 0, len(text), _DEEPEST))
+
+
+def doubled_apostrophes(text: str) -> list[Span]:
+    """Returns the spans of doubled apostrophes in words, in order."""
+    return [match.span() for match in _DOUBLED.finditer(text)] if "''" in text else []
+
+
+def quoted_spans(text: str) -> list[Span]:
+    """Returns the spans of quoted braces, in order."""
+    return [match.span() for match in _QUOTED.finditer(text)]
 
 
 def _syntax(text: str, begin: int, end: int, depth: int) -> Iterator[Span]:

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -20,13 +20,14 @@ from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.literals import Literal, outside
 from dragoman_serving.fidelity.numbers import ANY_SIGN, is_measure
-from dragoman_serving.fidelity.restored import Occurrence, Restored, edited
+from dragoman_serving.fidelity.restored import Edit, Occurrence, Restored, edited
 
 _FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}", "K{}", "W{}", "V{}", "Y{}", "J{}")
 _SIGNS = "*#~^"
 _NUMBERS = ("34", "46", "57", "68", "79", "83", "91", "95")
 """Numbers that languages seldom write as words, and that are neither years nor hours."""
 _DIGITS = re.compile(r"\d+")
+_APOSTROPHE = re.compile("'")
 _FEWEST_FORMS = 3
 _FEWEST_LETTERS = 3
 _MOST_WORDS = 512
@@ -100,6 +101,7 @@ class Reading:
         raw: the literals, in order.
         targets: what replaces them in the translation, usually the same.
         spelled: spans of `text` that the sentence has in another spelling, which follows.
+        doubles: whether apostrophes of the translation are doubled, as in ICU messages.
     """
 
     text: str
@@ -107,11 +109,17 @@ class Reading:
     raw: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     spelled: tuple[tuple[Span, str], ...] = ()
+    doubles: bool = False
 
     @cached_property
     def stand_ins(self) -> tuple[str, ...]:
         """The stand-ins, in order."""
         return tuple(self.text[begin:end] for begin, end in self.spans)
+
+    @property
+    def is_other(self) -> bool:
+        """Whether positions in it or in its translation differ from those of the sentence."""
+        return bool(self.spans or self.spelled or self.doubles)
 
     @classmethod
     def of(
@@ -212,7 +220,7 @@ class Reading:
 
     def with_text(self, text: str) -> Self:
         """Returns a copy for a text of the same length, in another case."""
-        return type(self)(text, self.spans, self.raw, self.targets, self.spelled)
+        return replace(self, text=text)
 
     def put_into(self, text: str) -> str:
         """Returns the beginning of a translation with stand-ins for the literals that it has."""
@@ -271,7 +279,9 @@ class Reading:
             for number, match in enumerate(_pattern(stand_in).finditer(written)):
                 span, target = literals[min(number, len(literals) - 1)]
                 occurrences.append(Occurrence(*match.span(), span, target))
-        return Restored(written, self.text, occurrences, self.spans)
+        doubled = written if self.doubles else ""
+        further = [Edit(*match.span(), "''") for match in _APOSTROPHE.finditer(doubled)]
+        return Restored(written, self.text, occurrences, self.spans, further)
 
     def replaced(self, written: str, other: Self) -> str:
         """Returns a translation of another reading with the stand-ins of this one.

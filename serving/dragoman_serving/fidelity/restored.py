@@ -79,6 +79,7 @@ class Restored:
         source: str,
         occurrences: Sequence[Occurrence],
         spans: Sequence[Span],
+        further: Sequence[Edit] = (),
     ) -> None:
         """Restore them.
 
@@ -87,13 +88,14 @@ class Restored:
             source: the source text.
             occurrences: their positions in the translation.
             spans: spans of all literals or tags of the source.
+            further: other changes of the translation, outside the occurrences.
         """
         occurrences = sorted(occurrences)
         edits = [
             Edit(occurrence.begin, occurrence.end, occurrence.raw) for occurrence in occurrences
         ]
         spacing = _Spacing(written, source, occurrences, spans).edits()
-        self._edits = sorted([*edits, *spacing])
+        self._edits = sorted([*edits, *spacing, *further])
         self.text = edited(written, self._edits)
         self._occurrences = occurrences
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from dragoman_serving.fidelity.letter_case import with_capital
 from dragoman_serving.fidelity.literals import Literal, meets_any
+from dragoman_serving.fidelity.messages import doubled_apostrophes
 from dragoman_serving.fidelity.names import LISTS
 from dragoman_serving.fidelity.number_words import VALUES, number_words
 from dragoman_serving.fidelity.numbers import AMOUNT_SIGNS
@@ -146,14 +147,28 @@ def with_spellings(
     """
     parts = [
         part
+<<<<<<< HEAD
         for part in spellings(text, language, target)
         if not meets_any(fixed, *part.span) and _may_replace(text, part, literals)
+=======
+        for part in (*spellings(text, language, target), *_apostrophes(text))
+        if not meets_any(fixed, *part.span) and _may_replace(part, literals)
+>>>>>>> ca330c29 (Read doubled apostrophes of ICU messages as one)
     ]
     others = [literal for literal in literals if not meets_any(parts, *literal.span)]
     return sorted([*others, *parts], key=attrgetter("span")) if parts else others
 
 
+<<<<<<< HEAD
 def _may_replace(text: str, part: Literal, literals: Sequence[Literal]) -> bool:
+=======
+def _apostrophes(text: str) -> Iterator[Literal]:
+    """Yields doubled apostrophes of ICU messages, each read as one."""
+    return (Literal(*span, read="'") for span in doubled_apostrophes(text))
+
+
+def _may_replace(part: Literal, literals: Sequence[Literal]) -> bool:
+>>>>>>> ca330c29 (Read doubled apostrophes of ICU messages as one)
     first = bisect_right(literals, part.begin, key=attrgetter("end"))
     end = bisect_left(literals, part.end, key=attrgetter("begin"))
     return all(

@@ -26,6 +26,7 @@ from dragoman_serving.fidelity.literals import (
     meets_any,
     tag_spans,
 )
+from dragoman_serving.fidelity.messages import doubled_apostrophes, quoted_spans
 from dragoman_serving.fidelity.numbers import has_digits, localized_amount
 from dragoman_serving.fidelity.paired_marks import Tag, may_have_marks, tags_of
 from dragoman_serving.fidelity.phrases import Phrase, phrases_of
@@ -403,6 +404,7 @@ class _Reader:
         self.has_tags = keeps_tags and has_tags(text)
         keeps_marks = keeps_tags and plan.keeps_placeholders and texts.aligns
         self._has_marks = keeps_marks and may_have_marks(text)
+        self._doubles = plan.keeps_placeholders and bool(doubled_apostrophes(text))
         self._language, self._target = languages
         self._tokenizer = texts.tokenizer
         # Counting tokens reads a sentence too, and a text is often a single sentence.
@@ -430,6 +432,8 @@ class _Reader:
             return literals
         further = [Literal(*span) for span in keep]
         known = {literal.span for literal in known_literals(text)} if terms else ()
+        if self._doubles:
+            further += (Literal(*span) for span in quoted_spans(text))
         words = text
         if tags and (self.has_tags or self._has_marks):
             is_split = self._plan.most_sentence_tokens is not None
@@ -496,6 +500,7 @@ class _Reader:
         beside = self._plan.beside(self._index, terms)
         literals = [self._localized(line, literal) for literal in literals]
         reading = Reading.of(line, literals, self._texts.stand_ins, beside=beside)
+        reading.doubles = self._doubles
         cased = self._texts.casing.of(
             reading.text, self._language, reading.spans, self._target, titles=not terms
         )

@@ -186,7 +186,7 @@ class Composer:
             sentence.src_ids,
             hypothesis.ids,
             sentence.text,
-            read=sentence if sentence.tags or sentence.reading.spans else None,
+            read=sentence if sentence.tags or sentence.reading.is_other else None,
             complete=hypothesis.complete,
             source_begin=source_begin,
             target_begin=target_begin,
@@ -265,7 +265,7 @@ def written(
     reading = sentence.reading
     if is_lost(reading.masked(reading.text), reading.masked(text)):
         return sentence.original if is_whole else ""
-    if sentence.literals or sentence.capitals:
+    if sentence.literals or sentence.capitals or reading.doubles:
         text = sentence.restored(text).text
     if sentence.has_numbers:
         text = with_spaces(text, sentence.original)

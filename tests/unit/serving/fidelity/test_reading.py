@@ -148,3 +148,11 @@ def test_a_masked_translation_tells_signs_of_currencies_from_others() -> None:
     signs = [Literal(begin, begin + 1, is_sign=True) for begin in (9, 15)]
     assert Reading.of("It costs €3.50 ☺", signs, STAND_INS).masked("*3,50 *") == "¤3,50 ¤"
     assert read("{a} for 3.50 :-)").masked("X1 für 3,50 *") == "   für 3,50  "
+
+
+def test_apostrophes_of_messages_are_doubled_outside_literals() -> None:
+    reading = read("{a'b} is here")
+    reading.doubles = True
+    restored = reading.restored("L'X1 n'est pas ici")
+    assert restored.text == "L''{a'b} n''est pas ici"
+    assert restored.text[restored.index(7) :] == "est pas ici"

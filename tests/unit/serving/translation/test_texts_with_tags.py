@@ -91,6 +91,13 @@ def test_streams_have_the_same_tags_and_marks(shipped: Translator, text: str) ->
     assert stream.read() == last.text == shipped.translate([text], DIRECTION)[0].text
 
 
+def test_doubled_apostrophes_stay_doubled(shipped: Translator) -> None:
+    given = {"source_language": "en", "target_language": "fr"}
+    doubled, single = shipped.translate(["The user''s file isn''t here.", "I don't know."], given)
+    assert doubled.text.replace("''", "'").count("'") == doubled.text.count("''") > 0
+    assert "''" not in single.text
+
+
 def test_tags_can_be_mixed_with_the_markup_of_other_texts(shipped: Translator) -> None:
     markup = ['{"codes": [[0, 1]]}', ""]
     texts = ["I am hungry.", "<b>I am hungry.</b>"]
