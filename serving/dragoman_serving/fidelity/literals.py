@@ -20,6 +20,7 @@ from dragoman.kernel.text import Tokenizer
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity import measures
 from dragoman_serving.fidelity.counts import is_count
+from dragoman_serving.fidelity.letter_case import upper
 from dragoman_serving.fidelity.names import names_of
 
 _SUFFIXES = (
@@ -232,6 +233,8 @@ _USUAL_PIECES = 5
 _DIGITS = re.compile(r"\d+")
 SHOWN: Final = str.maketrans("\u2010\u2011\u2012\u2015\u00ad\u2060", "--\u2013\u2014\x7f\x7f")
 """Dashes and invisible characters as the model reads them: SentencePiece removes U+007F."""
+READ_AS: Final = SHOWN | {ord("ẞ"): "ß"}
+"""Also the capital ß, which vocabularies lack."""
 _CONTROLS = frozenset(
     sign
     for sign in map(chr, range(0xA0))
@@ -456,7 +459,7 @@ def _composed(match: re.Match[str]) -> str:
 
 @lru_cache
 def _as_letters(letters: str) -> Mapping[int, str]:
-    return dict.fromkeys(map(ord, letters + letters.upper().replace("SS", "")), "a")
+    return dict.fromkeys(map(ord, letters + upper(letters)), "a")
 
 
 def _with_digits(text: str, literal: Literal) -> Literal:

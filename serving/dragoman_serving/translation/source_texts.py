@@ -18,7 +18,7 @@ from dragoman.kernel.texts.tags import has_tags
 from dragoman_serving.fidelity.casing import Capitals, Casing
 from dragoman_serving.fidelity.emphasis import may_have_capitals
 from dragoman_serving.fidelity.literals import (
-    SHOWN,
+    READ_AS,
     Literal,
     Literals,
     blanked,
@@ -504,7 +504,7 @@ class _Reader:
         cased = self._texts.casing.of(
             reading.text, self._language, reading.spans, self._target, titles=not terms
         )
-        reading = reading.with_text(cased.text.translate(SHOWN))
+        reading = reading.with_text(cased.text.translate(READ_AS))
         return _Read(reading, literals, tags, marked, cased.capitals, original=line)
 
     def _localized(self, line: str, literal: Literal) -> Literal:

@@ -98,6 +98,13 @@ def test_doubled_apostrophes_stay_doubled(shipped: Translator) -> None:
     assert "''" not in single.text
 
 
+def test_a_capital_sharp_s_is_read(shipped: Translator) -> None:
+    given = {"source_language": "de", "target_language": "en"}
+    (translation,) = shipped.translate(["BITTE TÜR SCHLIEẞEN"], given)
+    assert "DOOR" in translation.text
+    assert "ẞ" not in translation.text
+
+
 def test_tags_can_be_mixed_with_the_markup_of_other_texts(shipped: Translator) -> None:
     markup = ['{"codes": [[0, 1]]}', ""]
     texts = ["I am hungry.", "<b>I am hungry.</b>"]
