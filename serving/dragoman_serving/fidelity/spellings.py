@@ -145,30 +145,20 @@ def with_spellings(
         fixed: further parts that are read as they are, likewise.
         target: language of its translation.
     """
+    read = spellings(text, language, target)
+    apostrophes = (
+        Literal(*span, read="'") for span in doubled_apostrophes(text) if not meets_any(read, *span)
+    )
     parts = [
         part
-<<<<<<< HEAD
-        for part in spellings(text, language, target)
+        for part in sorted((*read, *apostrophes), key=attrgetter("span"))
         if not meets_any(fixed, *part.span) and _may_replace(text, part, literals)
-=======
-        for part in (*spellings(text, language, target), *_apostrophes(text))
-        if not meets_any(fixed, *part.span) and _may_replace(part, literals)
->>>>>>> ca330c29 (Read doubled apostrophes of ICU messages as one)
     ]
     others = [literal for literal in literals if not meets_any(parts, *literal.span)]
     return sorted([*others, *parts], key=attrgetter("span")) if parts else others
 
 
-<<<<<<< HEAD
 def _may_replace(text: str, part: Literal, literals: Sequence[Literal]) -> bool:
-=======
-def _apostrophes(text: str) -> Iterator[Literal]:
-    """Yields doubled apostrophes of ICU messages, each read as one."""
-    return (Literal(*span, read="'") for span in doubled_apostrophes(text))
-
-
-def _may_replace(part: Literal, literals: Sequence[Literal]) -> bool:
->>>>>>> ca330c29 (Read doubled apostrophes of ICU messages as one)
     first = bisect_right(literals, part.begin, key=attrgetter("end"))
     end = bisect_left(literals, part.end, key=attrgetter("begin"))
     return all(
