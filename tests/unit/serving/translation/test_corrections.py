@@ -452,7 +452,7 @@ def test_numbers_are_equal(shipped: Translator, text: str, numbers: list[str]) -
 def test_a_number_that_cannot_be_kept_has_a_warning(
     shipped: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "It takes 3 to 5 working days, 7 to 10 in 2027."
+    text = "It takes 3 to 5 days, 7 to 10 in 2027."
     monkeypatch.setattr(Corrections, "_searched", lambda *_: None)
     by_alignment = translated(shipped, text)
     assert {"10", "2027"} < set(re.findall(r"\d+", by_alignment.text))
