@@ -109,17 +109,18 @@ def may_have_marks(text: str) -> bool:
     return _HINT.search(text) is not None
 
 
-def tags_of(text: str, has_tags: bool, has_marks: bool) -> list[Tag]:
+def tags_of(text: str, has_tags: bool, has_marks: bool, apart: Sequence[Span] = ()) -> list[Tag]:
     """Returns the tags and the paired marks of a sentence, in order.
 
     Args:
         text: the sentence.
         has_tags: whether it may have tags.
         has_marks: whether it may have marks.
+        apart: spans that have no marks.
     """
     tags = [_tag(text, span) for span in tag_spans(text)] if has_tags else []
     if has_marks and may_have_marks(text):
-        tags += _Marks(text, [tag.span for tag in tags]).pairs()
+        tags += _Marks(text, [*apart, *(tag.span for tag in tags)]).pairs()
         tags.sort()
     return tags
 
@@ -143,8 +144,8 @@ class _Open(NamedTuple):
 class _Marks:
     """Pairs the marks of a sentence, in one pass."""
 
-    def __init__(self, text: str, tags: Sequence[Span]) -> None:
-        """Store a sentence and the spans of its tags."""
+    def __init__(self, text: str, apart: Sequence[Span]) -> None:
+        """Store a sentence and spans without marks."""
         self._text = text
         words = blanked(text, (match.span() for match in _LATEX.finditer(text)))
         literals = (
@@ -152,7 +153,7 @@ class _Marks:
             for literal in known_literals(words)
             if not literal.is_sign and not _DUNDER.match(text, literal.begin)
         )
-        self._apart = sorted([*literals, *tags])
+        self._apart = sorted([*literals, *apart])
         self._opened: list[_Open] = []
         self._kinds: Counter[str] = Counter()
         self._words_end = -1

@@ -6,6 +6,7 @@ The start tag and the end tag of an element are one code. A tag without a counte
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -63,18 +64,25 @@ class TaggedSentence:
     placed: PlacedCodes | None = None
 
     @classmethod
-    def of(cls, line: str, has_tags: bool = True, has_marks: bool = False) -> Self | None:
+    def of(
+        cls,
+        line: str,
+        has_tags: bool = True,
+        has_marks: bool = False,
+        apart: Sequence[Span] = (),
+    ) -> Self | None:
         """Remove the tags from a sentence.
 
         Args:
             line: the sentence, without line breaks.
             has_tags: whether it may have tags.
             has_marks: whether marks that enclose words are tags.
+            apart: spans that have no marks.
 
         Returns:
             The tagged sentence; None if there are no tags or too many.
         """
-        tags = tags_of(line, has_tags, has_marks)
+        tags = tags_of(line, has_tags, has_marks, apart)
         if not 0 < len(tags) <= _MOST_TAGS:
             return None
         elements = _elements(tags)
@@ -100,6 +108,11 @@ class TaggedSentence:
         outside = (False,) * count
         indices = tuple(range(count))
         return MarkedSentence(0, len(self.text), self.text, indices, self.markup, outside, outside)
+
+    def moved(self, span: Span) -> Span:
+        """Returns a span of the sentence with tags as one of that without."""
+        begin, end = (bisect_left(self.source.places, index) for index in span)
+        return begin, end
 
     def with_placed(self, placed: PlacedCodes) -> Self:
         """Returns a copy with the codes placed in the translation."""

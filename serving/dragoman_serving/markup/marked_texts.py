@@ -83,6 +83,7 @@ class MarkedText:
     """A text with codes, in which each sentence is translated separately.
 
     Attributes:
+        codes: its codes.
         sentences: the sentences with their parts of the codes.
     """
 
@@ -94,7 +95,7 @@ class MarkedText:
             markup: valid markup of the text.
             sentences: span in the text of each sentence, and its line, without line breaks.
         """
-        self._codes = markup.codes
+        self.codes = markup.codes
         self.sentences = [
             _marked_sentence(text, markup, span, line, indices)
             for (span, line), indices in zip(
@@ -127,7 +128,7 @@ class MarkedText:
                     if not outside[side]:
                         borders[index, side] = begin + moved(stretched[place][side])
         found_spans: list[Span] = []
-        for index, code in enumerate(self._codes):
+        for index, code in enumerate(self.codes):
             first, last = (0, len(text)) if code.parent is None else found_spans[code.parent]
             begin, end = (
                 min(max(self._between(offset, spans) if at is None else at, first), last)
@@ -138,7 +139,7 @@ class MarkedText:
             found_spans.append((begin, max(begin, end)))
         # A code may have parts in two sentences.
         uncertain = sum(codes.uncertain for codes in placed)
-        return PlacedCodes(tuple(found_spans), min(uncertain, len(self._codes)))
+        return PlacedCodes(tuple(found_spans), min(uncertain, len(self.codes)))
 
     def _between(self, offset: int, spans: Sequence[Span]) -> int:
         """Maps an offset between sentences to the translation."""

@@ -162,8 +162,8 @@ class Marker:
         self, text: SourceText, translation: Translation, placed: Iterator[tuple[str, PlacedCodes]]
     ) -> PlacedCodes:
         of_text = [next(placed) for _ in text.sentences]
-        if text.marked is None:
-            return _NO_CODES
+        if text.marked is None or not text.marked.codes:
+            return _NO_CODES  # the codes of sentences are their tags
         lines = [line for line, _ in of_text]
         spans = spans_of(text.pieces, lines)
         return text.marked.joined([codes for _, codes in of_text], lines, translation.text, spans)

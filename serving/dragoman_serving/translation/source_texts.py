@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from dragoman_options.languages import MARK_BEGIN, TargetMark
@@ -400,10 +402,10 @@ class _Reader:
         """Store how to read the sentences of a text."""
         self._texts, self._plan, self._index = texts, plan, index
         self._kept = {text[slice(*span)] for span in markup.keep} - {""} if markup else set()
-        keeps_tags = plan.keeps_tags and markup is None
-        self.has_tags = keeps_tags and has_tags(text)
-        keeps_marks = keeps_tags and plan.keeps_placeholders and texts.aligns
-        self._has_marks = keeps_marks and may_have_marks(text)
+        self.has_tags = plan.keeps_tags and markup is None and has_tags(text)
+        keeps_marks = plan.keeps_tags and plan.keeps_placeholders and texts.aligns
+        has_codes = markup is not None and bool(markup.codes)
+        self._has_marks = keeps_marks and not has_codes and may_have_marks(text)
         self._doubles = plan.keeps_placeholders and bool(doubled_apostrophes(text))
         self._language, self._target = languages
         self._tokenizer = texts.tokenizer
@@ -437,7 +439,7 @@ class _Reader:
         words = text
         if tags and (self.has_tags or self._has_marks):
             is_split = self._plan.most_sentence_tokens is not None
-            spans = [tag.span for tag in self._tags(text, is_split)]
+            spans = [tag.span for tag in self._tags(text, keep, is_split)]
             further += (
                 Literal(*span) for span in spans if not (is_split and _BREAK.match(text, *span))
             )
@@ -461,14 +463,17 @@ class _Reader:
             self._literals[key] = literals
         return literals
 
-    def _tags(self, text: str, is_split: bool) -> Iterator[Tag]:
+    def _tags(self, text: str, keep: Sequence[Span], is_split: bool) -> Iterator[Tag]:
         """Yields the tags and marks of a text; those of a pair are in the same sentence."""
         sentences = [(text, "")]
         if is_split and self._has_marks:
             sentences = split_sentences(text, self._language)
         at = 0
         for sentence, kept in sentences:
-            for tag in tags_of(sentence, self.has_tags, self._has_marks):
+            first = bisect_right(keep, at, key=itemgetter(1))
+            last = bisect_left(keep, at + len(sentence), key=itemgetter(0))
+            apart = [(begin - at, end - at) for begin, end in keep[first:last]]
+            for tag in tags_of(sentence, self.has_tags, self._has_marks, apart):
                 yield tag._replace(begin=tag.begin + at, end=tag.end + at)
             at += len(sentence) + len(kept)
 
@@ -489,11 +494,12 @@ class _Reader:
         return read
 
     def _read_anew(self, line: str, marked: MarkedSentence | None) -> _Read:
+        keep: Sequence[Span] = marked.markup.keep if marked else list(self._kept_in(line))
         tags = None
         if self._texts.aligns and (self.has_tags or self._has_marks):
-            tags = TaggedSentence.of(line, self.has_tags, self._has_marks)
-        keep: Sequence[Span] = marked.markup.keep if marked else list(self._kept_in(line))
+            tags = TaggedSentence.of(line, self.has_tags, self._has_marks, keep)
         if tags is not None:
+            keep = [tags.moved(span) for span in keep]
             line, marked = tags.text, tags.marked
         terms = self.terms(line)
         literals = self.literals(line, keep, terms, tags is None)

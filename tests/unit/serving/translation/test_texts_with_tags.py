@@ -84,6 +84,16 @@ def test_marks_stay_and_the_words_equal_those_without_marks(
     assert not marked.warnings
 
 
+def test_marks_are_outside_kept_spans_of_markup_without_codes(shipped: Translator) -> None:
+    text = "Do **not** open *Foo bar*."
+    keep = [text.index("*Foo"), text.index(".")]
+    markup = f'{{"keep": [{keep}]}}'
+    (kept,) = shipped.translate([text], DIRECTION | {"markup": markup})
+    assert "**nicht**" in kept.text.lower()
+    assert "*Foo bar*" in kept.text
+    assert kept.codes == PlacedCodes()
+
+
 @pytest.mark.parametrize("text", ["Do <b>not</b> go. I like **red** cars.", *MARKED])
 def test_streams_have_the_same_tags_and_marks(shipped: Translator, text: str) -> None:
     stream = shipped.stream(text, DIRECTION, lambda: None)
