@@ -1,10 +1,12 @@
-"""Finds the syntax of ICU messages, whose branches are texts to translate.
+"""Finds the syntax of ICU messages, Fluent and templates, whose branches are texts to translate.
 
 In `You have {count, plural, one {# message} other {# messages}}.` the branches are `# message` and
-`# messages`. Simple arguments such as `{count}` and `{d, date, long}` are literals. An apostrophe
-may be doubled, as in `Don''t`, since one before a brace begins a quoted part.
+`# messages`. Simple arguments such as `{count}` and `{d, date, long}` are literals. So are
+`{{ name }}` and `<%= name %>`, but `{% if name %}`, `{{#if name}}` and `<% end %>` end a text. An
+apostrophe may be doubled, as in `Don''t`, since one before a brace begins a quoted part.
 
-Source: https://unicode-org.github.io/icu/userguide/format_parse/messages/
+Source: https://unicode-org.github.io/icu/userguide/format_parse/messages/,
+https://projectfluent.org/fluent/guide/selectors.html
 """
 
 from __future__ import annotations
@@ -23,15 +25,48 @@ _BRACE = re.compile(r"[{}]")
 _LETTER = r"[^\W\d_]"
 _DOUBLED = re.compile(rf"(?<={_LETTER})''(?={_LETTER}|\{{)|(?<=\}})''(?={_LETTER})")
 _QUOTED = re.compile(r"'[{}][^'\n]*'")
+_BLOCK = re.compile(
+    r"`[^`\n]*`"  # code
+    r"|(?P<block>\{%[-+]?\s*(?:(?:if|elif|elsif|elseif|else|unless|for|empty|case|when|plural|pluralize"
+    r"|blocktrans|blocktranslate|end[a-z]*)\b[^%{}\n]*|trans\s*[-+]?)%\}"
+    r"|\{\{~?(?:[#/](?:if|unless|each|with)\b[^{}\n]*|\s*(?:else|end|if|range|with)\b[^{}\n]*|\^\w*+)\}\}"
+    r"|<%(?!-?[=#])[^%<>\n]*%>|<\?(?!=|php\s+echo)[^?<>\n]*\?>)"
+)
+"""Blocks of Django, Jinja, Liquid, Twig, Handlebars, Go, ERB and PHP, which output nothing."""
+_SELECT = re.compile(r"\{\s*+\$?[\w.-]++(?:\([^(){}\n]*\))?\s*+->")
+_OF_SELECT = re.compile(
+    rf"(?P<select>{_SELECT.pattern})|(?P<variant>\*?\[[\w.-]++\](?=\s))|(?P<open>\{{)|\}}"
+)
 _DEEPEST = 8
 """Messages within branches are read to this depth, which bounds the time."""
 
 
 def syntax_spans(text: str) -> list[Span]:
     """Returns the spans of a text that are the syntax of messages, in order."""
-    if "{" not in text or _BEGIN.search(text) is None:
-        return []
-    return list(_syntax(text, 0, len(text), _DEEPEST))
+    spans: list[Span] = []
+    if "{" in text and _BEGIN.search(text) is not None:
+        spans += _syntax(text, 0, len(text), _DEEPEST)
+    if "->" in text and _SELECT.search(text) is not None:
+        spans += _selectors(text)
+    if "{%" in text or "{{" in text or "<%" in text or "<?" in text:
+        spans += (match.span() for match in _BLOCK.finditer(text) if match["block"])
+    return sorted(spans)
+
+
+def _selectors(text: str) -> Iterator[Span]:
+    """The begins, keys and ends of Fluent's select expressions."""
+    is_select: list[bool] = []
+    for match in _OF_SELECT.finditer(text):
+        kind = match.lastgroup
+        if kind == "variant":
+            is_syntax = is_select[-1:] == [True]
+        elif kind is None:
+            is_syntax = bool(is_select) and is_select.pop()
+        else:
+            is_syntax = kind == "select"
+            is_select.append(is_syntax)
+        if is_syntax:
+            yield match.span()
 
 
 def doubled_apostrophes(text: str) -> list[Span]:

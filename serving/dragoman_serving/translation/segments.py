@@ -189,6 +189,7 @@ def pieces_of_text(
         apart += (span for span in spans if not meets_any(literals, *span))
     at = 0
     for begin, end in (*sorted(apart), (len(text), len(text))):
+        begin, end = max(begin, at), max(end, at)
         inner = _within(literals, at, begin)
         if at < begin:
             whole = [literal.span for literal in inner]
