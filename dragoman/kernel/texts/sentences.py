@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import sentencex
 
+from dragoman.kernel.texts.labels import label_gaps
+
 _MARK = re.compile(
     r"""\s*+ (?: </?[a-zA-Z][^<>]*+>\s*+ )*+           # tags
     (?: (?: >{1,8} | [-*+•‣◦▪●○■□–—·] | \#{1,6}      # quotations, bullets, headings
@@ -32,7 +34,7 @@ _NARROWEST, _WIDEST = 40, 120
 _FEWEST_LINES = 3
 """At least this many lines that are all full are a wrapped paragraph, however they begin."""
 
-_PLAIN = re.compile(r"(?!.* {3})[^\W_][\w ,'’-]*[.!?]?(?<! )")
+_PLAIN = re.compile(r"(?!.* {3})[^\W_](?:[\w '’]++|,(?= )|(?<! )-)*+[.!?]?(?<! )")
 """A single sentence without a position to cut at: checked first, because most texts are one."""
 
 _COLUMN = re.compile(
@@ -145,9 +147,9 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             continue
         begin = _mark_end(paragraph, language)
         _keep(parts, paragraph[:begin])
-        for piece in _pieces(paragraph[begin:], language):
+        for piece, is_kept in _pieces(paragraph[begin:], language):
             sentence = piece.strip()
-            if not says_something(sentence):
+            if is_kept or not says_something(sentence):
                 _keep(parts, piece)
                 continue
             at = piece.index(sentence)
@@ -256,8 +258,11 @@ def _ends(words: str) -> bool:
     return _SENTENCE_END.search(words[-_SEEN:]) is not None
 
 
-def _pieces(paragraph: str, language: str) -> Iterator[str]:
-    """The sentences of the columns of a paragraph; concatenated, they are the paragraph."""
+def _pieces(paragraph: str, language: str) -> Iterator[tuple[str, bool]]:
+    """The sentences of the columns of a paragraph, and whether each is to be kept instead.
+
+    Concatenated, they are the paragraph.
+    """
     begin = 0
     has_columns = any(map(paragraph.__contains__, _BETWEEN_COLUMNS))
     for column in _COLUMN.finditer(paragraph) if has_columns else ():
@@ -265,12 +270,22 @@ def _pieces(paragraph: str, language: str) -> Iterator[str]:
         before = paragraph[max(begin, column.start() - _SEEN) : column.start()]
         if is_bar and before.count("(") > before.count(")"):
             continue  # P(A | B)
-        end = column.start() if is_bar else column.end()
-        yield from _segmented(paragraph[begin:end], language)
-        if is_bar:
-            yield column[0]
+        yield from _labels(paragraph[begin : column.start()], language)
+        yield column[0], True
         begin = column.end()
-    yield from _segmented(paragraph[begin:], language)
+    yield from _labels(paragraph[begin:], language)
+
+
+def _labels(column: str, language: str) -> Iterator[tuple[str, bool]]:
+    """The sentences of a column, and what is between its labels."""
+    at = 0
+    for begin, end in label_gaps(column):
+        for sentence in _segmented(column[at:begin], language):
+            yield sentence, False
+        yield column[begin:end], True
+        at = end
+    for sentence in _segmented(column[at:], language):
+        yield sentence, False
 
 
 def _keep(parts: list[tuple[str, str]], kept: str) -> None:

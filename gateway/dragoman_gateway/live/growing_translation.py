@@ -203,7 +203,7 @@ def _has_ended(tail: str, language: str) -> bool:
     text = tail.rstrip()
     if not text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS):
         return "\n" in tail[len(text) :]
-    return len(split_sentences(f"{text} Xyz", language)) > 1  # not after an abbreviation
+    return split_sentences(f"{text} Xyz", language)[-1][0] == "Xyz"  # not after an abbreviation
 
 
 def _spans(tail: str, language: str) -> Iterator[tuple[int, int]]:

@@ -194,7 +194,7 @@ def pieces_of_text(
         if at < begin:
             whole = [literal.span for literal in inner]
             if at in ends and text.startswith("# ", at):  # a number, not the mark of a heading
-                whole.insert(0, (0, 3))
+                whole.insert(0, (-1, 3))
             sentences = split_sentences(text[at:begin], language)
             if whole:
                 sentences = _joined(sentences, whole)
@@ -215,7 +215,7 @@ def _pieces(
     """The pieces of the sentences of a text without messages."""
     at = 0
     for sentence, kept in sentences:
-        inner = _within(literals, at, at + len(sentence))
+        inner = _within(literals, at, at + len(sentence), cuts=True)
         at += len(sentence) + len(kept)
         begin, end = _core(sentence, inner)
         if begin == end:
@@ -250,12 +250,17 @@ def has_words(text: str, literals: Sequence[Literal]) -> bool:
     return any(map(str.isalpha, without(text, spans)))
 
 
-def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:
-    """The literals in a part of a text, by their place in it."""
+def _within(literals: Sequence[Literal], begin: int, end: int, cuts: bool = False) -> list[Literal]:
+    """The literals that begin in a part of a text, by their place in it.
+
+    `cuts`: also the end of one that is joined to signs before the part, as in `|{n} files`.
+    """
     first = bisect_left(literals, begin, key=lambda literal: literal.begin)
     last = bisect_left(literals, end, key=lambda literal: literal.begin)
+    if cuts and first and literals[first - 1].end > begin:
+        first -= 1
     return [
-        literal._replace(begin=literal.begin - begin, end=literal.end - begin)
+        literal._replace(begin=max(literal.begin - begin, 0), end=literal.end - begin)
         for literal in literals[first:last]
     ]
 
@@ -285,7 +290,7 @@ def _core(sentence: str, literals: Sequence[Literal]) -> Span:
 
 
 def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:
-    """Joins sentences if a span crosses the boundary between them."""
+    """Joins sentences if a span that begins in one of them ends in another."""
     joined: list[tuple[str, str]] = []
     begin = 0
     remaining = iter(spans)
@@ -293,7 +298,7 @@ def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tup
     for sentence, kept in sentences:
         while span is not None and span[1] <= begin:
             span = next(remaining, None)
-        if joined and span is not None and span[0] < begin:
+        if joined and span is not None and span[0] < begin - len(joined[-1][1]):
             before, between = joined.pop()
             joined.append((before + between + sentence, kept))
         else:

@@ -109,3 +109,18 @@ def test_several_spaces_are_kept_on_request(tokenizer: Tokenizer) -> None:
         pieces = pieces_of_text("a  b", "en", MOST_TOKENS, tokenizer, keeps_spaces=keeps_spaces)
         assert list(pieces) == [(expected, "")]
     assert LineBreaks.of("a  b").put_into("c d") == "c  d"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("no files|one file|{n} files", ["no files", "one file", "{n} files"]),
+        ("No | One | {n} files", ["No", "One", "{n} files"]),
+        ("{% if n %}{{ n }} cats{% endif %} here", ["{{ n }} cats", "here"]),
+        ("a) {x} is open", ["{x} is open"]),
+    ],
+)
+def test_a_placeholder_beside_kept_signs_stays_in_its_sentence(
+    tokenizer: Tokenizer, text: str, expected: list[str]
+) -> None:
+    assert [sentence for sentence in sentences(text, tokenizer) if sentence] == expected

@@ -227,7 +227,9 @@ def test_line_breaks_that_a_model_invents_become_spaces() -> None:
     assert LineBreaks.of("a\nb").put_into("") == ""
 
 
-PLAIN_PARTS = ("I am", "Mr", "12", "z", "B", "’s", "-", "_", "'", ",", " ", ".", "!", "日本", ")")
+PLAIN_PARTS = (
+    *("I am", "Mr", "12", "z", "Be", "’s", "-", "_", "'", ",", " ", ".", "!", "日本", ")", " - "),
+)
 
 
 @settings(max_examples=200)
@@ -249,7 +251,7 @@ def test_the_fast_path_for_plain_sentences_gives_the_same_result(
     [
         ("Name:\tAnna Smith\nAge:\t\t12", ["Name:", "Anna Smith", "Age:", "12"]),
         ("Name:   Anna   is here", ["Name:", "Anna", "is here"]),
-        ("Name:  Anna is  here", ["Name:  Anna is  here"]),
+        ("Here  is  Anna", ["Here  is  Anna"]),
         ("\tOpen it\n    Close it", ["Open it", "Close it"]),
         ("1.\tOpen it", ["Open it"]),
         ("- Yes.\n<i>- No.</i>", ["Yes.", "No.</i>"]),
