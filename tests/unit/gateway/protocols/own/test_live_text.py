@@ -11,11 +11,13 @@ import pytest
 from dragoman_client import InvalidRequest
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.caller import Limits
+from dragoman_gateway.live import live_sessions
 from dragoman_gateway.live.live_sessions import IDLE_S
 from dragoman_gateway.web.middleware.access_log import AccessLog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.timing import set_clock
 from tests.unit.gateway.asgi import Application
 from tests.unit.gateway.protocols.own.test_own_protocol import ask, error_of
 
@@ -144,10 +146,10 @@ def test_sessions_are_bounded(keyed: Application) -> None:
         assert "id" in opened
 
 
-def test_sessions_expire() -> None:
+def test_sessions_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     with Application(live_sessions=1, client_share=1.0) as app:
         clock = {"s": 0.0}
-        app.gateway.live._now_s = lambda: clock["s"]
+        set_clock(monkeypatch, live_sessions.__name__, lambda: clock["s"])
         path = create(app)
         clock["s"] = IDLE_S + 1
         assert ask(app, "POST", path, {"text": "a"}).status == 404
