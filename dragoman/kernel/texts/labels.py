@@ -82,7 +82,9 @@ def label_gaps(line: str) -> list[Span]:
 
 
 def _is_value(text: str) -> bool:
-    return _has_words(text, _MOST_IN_SENTENCE if text.endswith(_FINAL) else _MOST_IN_VALUE)
+    most = _MOST_IN_SENTENCE if text.endswith(_FINAL) else _MOST_IN_VALUE
+    numbers = sum(any(map(str.isdigit, word)) for word in text.split())
+    return _has_words(text, most) and numbers < 2  # a date or a range is read better behind a word
 
 
 def _is_label(text: str) -> bool:

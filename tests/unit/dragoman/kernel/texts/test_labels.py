@@ -57,6 +57,8 @@ def test_a_key_and_its_value_are_separate(marked: str) -> None:
         'He said: "You are here, and you want to leave us now."',
         "In the end he came to this: nothing",
         "Total: 5",
+        "Open today: 9am - 5pm",
+        "Date: 5 May 2024",
         "Open from 10: 30",
         "http://a.b: good",
         'Add "Life stage: young" to it',
