@@ -206,6 +206,11 @@ def test_a_copy_is_named(shipped: Translator) -> None:
     assert copied.warnings == mixed.warnings == ("untranslated",)
 
 
+def test_a_label_may_be_the_same(shipped: Translator) -> None:
+    alone, label = shipped.translate(["Status", "Status: closed"])
+    assert (alone.warnings, label.warnings) == (("untranslated",), ())
+
+
 def test_every_alternative_has_its_own_warnings(shipped: Translator) -> None:
     (best,) = shipped.translate(["Music."], {"num_return_sequences": 3})
     warnings = {translation.text: translation.warnings for translation in (best, *best.others)}
