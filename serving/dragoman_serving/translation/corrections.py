@@ -345,7 +345,9 @@ class Corrections:
         begin = self._end_of_prefix(sentence)
 
         def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
-            edits = edits_of_phrases(aligned, sentence.reading, sentence.phrases, missing, begin)
+            edits = edits_of_phrases(
+                aligned, sentence.reading, sentence.phrases, missing, begin, sentence.languages[1]
+            )
             written = edited(aligned.text, without_overlaps(edits, begin))
             better = self.with_text(hypothesis, written)
             return self._localized(sentence, better)
