@@ -15,7 +15,7 @@ _LONGEST = 300
 """A longer line has no labels, which bounds the time."""
 _MOST_WORDS = 5
 """Words of a label in a list."""
-_MOST_IN_VALUE, _MOST_IN_SENTENCE = 8, 4
+_MOST_IN_VALUE, _MOST_IN_SENTENCE = 5, 4
 """Words of a value behind a colon, without and with a final mark: longer ones need the context."""
 _MOST_IN_FORM = 15
 """Words of a plural form."""
