@@ -33,9 +33,10 @@ _MONTHS: Final = {
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
 }
 _OTHERS: Final = {
-    "en": "a=1 an=1 once=1 twice=2 double=2 both=2 half=1/2 noon=12 midday=12 midnight=0 dozen=12",
+    "en": "a=1 an=1 once=1 twice=2 double=2 both=2 half=1/2 thirds=2/3 quarters=3/4 noon=12 "
+    "midday=12 midnight=0 dozen=12",
     "de": "ein=1 eine=1 einen=1 einem=1 einer=1 eines=1 zwo=2 beide=2 beiden=2 halb=1/2 halbe=1/2 "
-    "halben=1/2 hälfte=1/2 anderthalb=3/2 eineinhalb=3/2 zweieinhalb=5/2 dreieinhalb=7/2 mittag=12 "
+    "halben=1/2 hälfte=1/2 anderthalb=3/2 drittel=2/3 viertel=3/4 mittag=12 "
     "mitternacht=0",
     "fr": "une=1 première=1 second=2 seconde=2 double=2 demi=1/2 demie=1/2 moitié=1/2 midi=12 "
     "minuit=0 cent=100 dizaine=10 douzaine=12",
@@ -51,6 +52,7 @@ _POWERS: Final = {
 """Powers of ten, each before its words; the German and French billion is the English trillion."""
 _COMPOUNDED: Final = (*_BELOW_20["de"].split()[2:], *_TENS["de"].split())
 """Words that begin German compounds: dreijährig, Achtelfinale, Vierziger."""
+_HALF: Final = re.compile("(.+)(?:einhalb|-and-a-half)")
 AFTERNOON: Final = re.compile(
     r" ?(?:[:.h] ?\d\d)? ?(?:p\.? ?m\b|(?:Uhr|h|heures|o'clock)?,? ?(?:am |in the |at |de l'|du )?"
     r"(?:Nachmittag|nachmittags|Abend|abends|nachts|afternoon|evening|night|après-midi|soir))"
@@ -127,7 +129,8 @@ def in_digits(text: str, language: str) -> str:
 
 @cache
 def _values_of_words(language: str) -> Mapping[str, int]:
-    return {spelled(number, language): number for number in range(13, 100)}
+    words = {spelled(number, language): number for number in range(13, 100)}
+    return words | {word.replace("-", " "): number for word, number in words.items()}
 
 
 @cache
@@ -143,6 +146,8 @@ def number_words(word: str, language: str) -> frozenset[Fraction]:
     values, word = _dictionary(language), word.lower()
     if word in values:
         return frozenset(values[word])
+    if (half := _HALF.fullmatch(word)) and (whole := values.get(half[1])):
+        return frozenset(number + Fraction(1, 2) for number in whole)
     parts = re.split("[-']", word)
     numbers = set[Fraction]().union(*(values.get(part, set()) for part in parts))
     if language == "de":
