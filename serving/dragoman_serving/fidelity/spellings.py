@@ -209,7 +209,7 @@ def _clock_times(text: str, language: str) -> Iterator[Literal]:
 
 
 def _english(text: str) -> Iterator[Literal]:
-    """Yields world wars, amounts, times, and ranges of days."""
+    """Yields world wars, amounts, times and ranges of days."""
     for match in _WAR.finditer(text):
         which = "First" if match["number"] in ("I", "One", "1") else "Second"
         article = "" if match["determiner"] else "the " if match.start() else "The "

@@ -8,7 +8,7 @@ import pytest
 from dragoman_serving.fidelity.literals import Literal
 from dragoman_serving.fidelity.plain_sentences import is_plain
 from dragoman_serving.fidelity.reading import Reading, StandIns
-from dragoman_serving.fidelity.spellings import spellings, with_spellings
+from dragoman_serving.fidelity.spellings import _rows, spellings, with_spellings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -172,3 +172,12 @@ def test_kept_text_and_other_literals_keep_their_spelling() -> None:
         assert literal in with_spellings(text, "en", [literal], [])
     usual = Literal(4, 9, is_usual=True)
     assert usual not in with_spellings(text, "en", [usual], [])
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")])
+@given(st.data())
+def test_each_match_of_a_row_has_its_hint(languages: tuple[str, str], data: st.DataObject) -> None:
+    row = data.draw(st.sampled_from(_rows(*languages)))
+    text = data.draw(st.from_regex(row.pattern))
+    assert row.hint
+    assert row.hint.lower() in text.lower()
