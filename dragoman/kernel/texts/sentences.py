@@ -121,7 +121,7 @@ _GOES_ON = re.compile(r"[a-zß-öø-ÿ0-9-]")
 """No sentence begins with these characters directly after another character."""
 
 
-def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
+def split_sentences(text: str, language: str, *, at_labels: bool = True) -> list[tuple[str, str]]:
     """Split a text into sentences, keeping every character.
 
     A line break ends a sentence, except in a hard-wrapped paragraph (`LineBreaks` removes the
@@ -132,6 +132,8 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
     Args:
         text: any text.
         language: its language code.
+        at_labels: whether the labels of a line are split too: `Name: value`. Whether words are
+            labels also depends on those behind them.
 
     Returns:
         Pairs of a sentence, without white space around it, and the kept characters after it. The
@@ -147,7 +149,7 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             continue
         begin = _mark_end(paragraph, language)
         _keep(parts, paragraph[:begin])
-        for piece, is_kept in _pieces(paragraph[begin:], language):
+        for piece, is_kept in _pieces(paragraph[begin:], language, at_labels):
             sentence = piece.strip()
             if is_kept or not says_something(sentence):
                 _keep(parts, piece)
@@ -258,7 +260,7 @@ def _ends(words: str) -> bool:
     return _SENTENCE_END.search(words[-_SEEN:]) is not None
 
 
-def _pieces(paragraph: str, language: str) -> Iterator[tuple[str, bool]]:
+def _pieces(paragraph: str, language: str, at_labels: bool) -> Iterator[tuple[str, bool]]:
     """The sentences of the columns of a paragraph, and whether each is to be kept instead.
 
     Concatenated, they are the paragraph.
@@ -270,16 +272,16 @@ def _pieces(paragraph: str, language: str) -> Iterator[tuple[str, bool]]:
         before = paragraph[max(begin, column.start() - _SEEN) : column.start()]
         if is_bar and before.count("(") > before.count(")"):
             continue  # P(A | B)
-        yield from _labels(paragraph[begin : column.start()], language)
+        yield from _labels(paragraph[begin : column.start()], language, at_labels)
         yield column[0], True
         begin = column.end()
-    yield from _labels(paragraph[begin:], language)
+    yield from _labels(paragraph[begin:], language, at_labels)
 
 
-def _labels(column: str, language: str) -> Iterator[tuple[str, bool]]:
+def _labels(column: str, language: str, at_labels: bool) -> Iterator[tuple[str, bool]]:
     """The sentences of a column, and what is between its labels."""
     at = 0
-    for begin, end in label_gaps(column):
+    for begin, end in label_gaps(column) if at_labels else ():
         for sentence in _segmented(column[at:begin], language):
             yield sentence, False
         yield column[begin:end], True

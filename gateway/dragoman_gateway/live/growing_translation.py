@@ -203,13 +203,14 @@ def _has_ended(tail: str, language: str) -> bool:
     text = tail.rstrip()
     if not text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS):
         return "\n" in tail[len(text) :]
-    return split_sentences(f"{text} Xyz", language)[-1][0] == "Xyz"  # not after an abbreviation
+    *_, (last, _) = split_sentences(f"{text} Xyz", language, at_labels=False)
+    return last == "Xyz"  # not after an abbreviation
 
 
 def _spans(tail: str, language: str) -> Iterator[tuple[int, int]]:
     """Yields begin and end of the sentences of a text, without white space around them."""
     ends, at, begin = [], 0, 0
-    for sentence, kept in split_sentences(tail, language):
+    for sentence, kept in split_sentences(tail, language, at_labels=False):
         if sentence:
             ends.append(at + len(sentence))
         at += len(sentence) + len(kept)

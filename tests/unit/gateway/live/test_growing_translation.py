@@ -11,14 +11,14 @@ from dragoman_gateway.live.growing_translation import (
     continuation,
     erased_words,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 Engine = Callable[[str, str], str]
 _WORDS = st.sampled_from(
     [
         *("Dr.", "no", "3", "3.5", "Yes.", "Why?", "“Go!”"),
-        *("tea,", "\n", "- one", "你好。", "茶", "a" * 300),
+        *("tea,", "\n", "- one", "» Name:", "你好。", "茶", "a" * 300),
     ]
 )
 _TARGETS = st.sampled_from(
@@ -77,6 +77,7 @@ def test_words_that_were_shown_never_change(
 
 
 @given(_CHANGES, st.booleans(), st.integers(0, 2))
+@example([(word, False, False) for word in ("no", "- one") * 2], False, 0)
 def test_in_the_end_each_sentence_has_its_own_translation(
     changes: Sequence[tuple[str, bool, bool]], revise_sentences: bool, revise: int
 ) -> None:
