@@ -47,6 +47,12 @@ def fault_of_growth(
         text = text_of(size)
         return fastest_s(lambda: run(text), times)
 
+    def growth(size: int, times: int) -> tuple[float, float]:
+        """The exponent from a quarter of a size, and the time; if the machine is busy, for both."""
+        turns = [(measured_s(size // 4, 1), measured_s(size, 1)) for _ in range(times)]
+        shorter_s, longest_s = map(min, zip(*turns, strict=True))
+        return math.log(longest_s / shorter_s) / math.log(4), longest_s
+
     most_s = _MOST_OF_PROSE * prose_s
     gc.disable()
     try:
@@ -57,18 +63,13 @@ def fault_of_growth(
             if taken_s > 10 * most_s or (taken_s > most_s and measured_s(step, 5) > most_s):
                 return f"{step} take more than {_MOST_OF_PROSE:g} times {size} of prose"
             step = step + 6 if step < 64 else 4 * step
-        shorter, longest = text_of(size // 4), text_of(size)
-        shorter_s = longest_s = math.inf
-        # More often in case that the machine was busy, and by turns, so that it is for both.
-        for _ in range(20):
-            shorter_s = min(shorter_s, fastest_s(lambda: run(shorter), 1))
-            longest_s = min(longest_s, fastest_s(lambda: run(longest), 1))
-            if longest_s <= prose_s:
+        for times in (1, 3, 10):
+            exponent, longest_s = growth(size, times)
+            is_long = longest_s > 2 * prose_s + _LEAST_S
+            if longest_s <= most_s and (exponent <= _MOST_EXPONENT or not is_long):
                 return None
-            exponent = math.log(longest_s / shorter_s) / math.log(4)
-            is_steep = exponent > _MOST_EXPONENT and longest_s > 2 * prose_s + _LEAST_S
-            if not is_steep and longest_s <= most_s:
-                return None
+        if longest_s <= most_s and growth(4 * size, 3)[0] <= _MOST_EXPONENT:
+            return None  # longer texts are read in another way, also in linear time
     finally:
         gc.enable()
     ratio = longest_s / prose_s
