@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 
 import hypothesis
 import pytest
@@ -12,6 +13,10 @@ pytest_plugins = ["server_fixtures"]
 # How long an example takes depends on the machine's other load.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
+
+# Shells let commands in the background ignore it, and so would each process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MOST_CHARACTERS = 60
 """Of a parameter in a test's name; texts of megabytes would otherwise be part of every report."""

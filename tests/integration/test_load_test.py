@@ -18,7 +18,7 @@ def load_test(served: Served, *words: str, protocol: str = "grpc") -> int:
     """Run the command with short windows, in which a busy machine answers too; its exit code."""
     begin_s = time.monotonic()
     served.grpc.translate("Good morning.", target_language="de")
-    window_s = max(0.15, 10 * (time.monotonic() - begin_s))
+    window_s = max(0.4, 10 * (time.monotonic() - begin_s))
     briefly = ("--warm-up-s", "0.1", "--window-s", f"{window_s:.2f}", "--windows", "2")
     url = getattr(served.server, f"{protocol}_url")
     metrics = f"http://127.0.0.1:{served.server.ports.metrics}/metrics"

@@ -67,14 +67,10 @@ def test_a_run_without_a_limit_ends_by_a_signal_only() -> None:
 
 def test_an_interrupt_whose_exception_is_lost_ends_the_run_after_the_step() -> None:
     timer = Timer(None, Processes(), clock=Clock())
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
-    try:
-        with timer.stopped_by_signals():
+    with timer.stopped_by_signals():
+        timer.end_step()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
             timer.end_step()
-            with contextlib.suppress(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
-            with pytest.raises(KeyboardInterrupt):
-                timer.end_step()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, former)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
