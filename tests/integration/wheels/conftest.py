@@ -114,7 +114,7 @@ def installing(folder: Path, wheels: Path, extras: str, python: str) -> Iterator
     (server,) = wheels.glob("dragoman-*.whl")
     others = [str(path) for path in wheels.glob("dragoman_[cm]*.whl")]  # the client, the model
     program = str(folder / "v" / "bin" / "python")
-    command = [program, "-m", "pip", "install"]
+    command = [program, "-m", "pip", "install", "--no-compile"]
     if "export" not in extras.split(","):
         command = [sys.executable, "-m", "uv", "pip", "install", "--python", program]
     command += ["--quiet", "--find-links", str(wheels), *others, f"{server}[{extras}]"]

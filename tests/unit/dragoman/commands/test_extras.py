@@ -19,16 +19,18 @@ from tests.conftest import REPOSITORY
 from tests.toy import reverse_pairs, write_pairs
 
 BUNDLE = str(REPOSITORY / "model_repository/translate/1/bundle")
-SETTINGS = [f"--set={word}" for word in ("training.steps=3", "vocabulary.size=320")]
+SETTINGS = [
+    f"--set={word}" for word in ("training.steps=3", "vocabulary.size=320", "model.preset=tiny")
+]
 CASES = (
     ("train", ["clean", "--config", "recipe.toml", "--data-dir", ".", "--out", "clean"]),
     ("train", ["train", "--text", "my.en", "my.de", "--out", "run", *SETTINGS]),
     ("train", ["import-marian", "no/", "--out", "imported"]),
     ("export", ["distill", "--teacher", BUNDLE, "--config", "recipe.toml", "--out", "distilled"]),
-    ("export", ["evaluate", "run/final", "--test", "my"]),
+    ("export", ["evaluate", "run/final", "--test", "my", "--first", "3"]),
     ("export", ["evaluate", BUNDLE, "--runtime", "engine", "--test", "my"]),
     ("export", ["export", "onnx", "run/final", "--out", "bundle"]),
-    ("export", ["verify", "bundle", "--test", "my"]),
+    ("export", ["verify", "bundle", "--test", "my", "--sentences", "3"]),
     ("export", ["align-heads", BUNDLE, "--text", "my", "--dry-run"]),
     ("export", ["shortlist", "bundle", "--text", "my"]),
     ("export", ["attention", "Hi.", "--target-language=de", "--model=run/final", "--out=a.png"]),

@@ -44,6 +44,9 @@ MODELS = {
 ALL_TRAINED = ("training.start_share=0",)
 """The start's weights have no share: they are random, or those of a very small model."""
 STEPS = ("training.log_every_steps=10", "training.checkpoint_every_steps=10")
+PAIRS, TEST_PAIRS = 200, 20
+FULL = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
+"""Settings with which a model learns this many pairs of a domain."""
 
 
 def train(run: Path, text: Sequence[Path], *words: str) -> int:
@@ -162,32 +165,36 @@ def few(domain: Domain) -> Domain:
     return Domain(domain.things[:6], domain.actions[:3], domain.templates[:3])
 
 
-def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, steps: int) -> Trained:
-    """Train a random Marian model on the sentences of the first of two domains."""
+@pytest.fixture(scope="module")
+def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A random Marian model that was trained in seconds on the sentences of the first domain."""
+    folder = tmp_path_factory.mktemp("trained")
+    domains = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
     for seed, (name, domain) in enumerate(domains.items()):
-        sentences = domain.sentences(pairs + test, seed)
-        write_sentences(folder / name, sentences[:pairs])
-        write_sentences(folder / f"{name}-test", sentences[pairs:])
+        sentences = domain.sentences(PAIRS + TEST_PAIRS, seed)
+        write_sentences(folder / name, sentences[:PAIRS])
+        write_sentences(folder / f"{name}-test", sentences[PAIRS:])
     experiment = Trained(folder / "general" / "final", folder)
     write_marian(folder / "opus-mt-en-de", MODELS["one vocabulary"])
     import_marian(folder / "opus-mt-en-de", folder / "imported")
-    words = (f"training.steps={steps}", "training.optimizer=muon", "model.dropout=0.0")
-    rate = ("training.peak_learning_rate=4e-3", "data.valid=[]", "training.batch_tokens=1000")
+    words = ("model.dropout=0.0", "data.valid=[]", "training.batch_tokens=1000")
     start = ("--start-from", str(folder / "imported"), *ALL_TRAINED)
-    assert train(folder / "general", experiment.text("kitchen"), *start, *words, *rate) == 0
+    run = folder / "general"
+    assert train(run, experiment.text("kitchen"), *start, *FULL, *words) == 0
     return experiment
 
 
-def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
-    """Fine-tune on the workshop's sentences, compare, export, and verify to the token."""
-    general = list(map(str, models.text("kitchen")))
-    start = ("--start-from", str(models.model), "--general-text", *general, *ALL_TRAINED)
-    assert train(run, models.text("workshop"), *start, *words) == 0
+@pytest.mark.thorough
+def test_fine_tuning_adds_a_domain_without_forgetting(few_trained: Trained, tmp_path: Path) -> None:
+    general = list(map(str, few_trained.text("kitchen")))
+    start = ("--start-from", str(few_trained.model), "--general-text", *general, *ALL_TRAINED)
+    often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
+    run = tmp_path / "run"
+    assert train(run, few_trained.text("workshop"), *start, *FULL, *often) == 0
     gained, kept = (
-        [models.bleu(model, domain) for model in (models.model, run / "final")]
+        [few_trained.bleu(model, domain) for model in (few_trained.model, run / "final")]
         for domain in ("workshop", "kitchen")
     )
-    print(f"BLEU before and after: domain {gained}, general {kept}")
     assert gained[1] > gained[0] + 20
     assert kept[0] > 40
     assert kept[1] > kept[0] - 0.5
@@ -195,24 +202,9 @@ def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
     assert [Path(corpus.prefix).parent.name for corpus in data.valid] == ["text", "general-text"]
     manifest = export_bundle(run / "final", run / "bundle")
     assert manifest.all_directions == (LANGUAGES,)
-    texts = [(src, "de") for src, _ in read_pairs(models.folder / "workshop-test", LANGUAGES)[:4]]
-    failed = [outcome for outcome in verify(run / "bundle", texts) if outcome.failed]
-    assert not failed
-
-
-@pytest.fixture(scope="module")
-def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """A model that was trained in seconds."""
-    folder = tmp_path_factory.mktemp("trained")
-    domains = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
-    return trained(folder, domains, pairs=200, test=20, steps=80)
-
-
-@pytest.mark.thorough
-def test_fine_tuning_adds_a_domain_without_forgetting(few_trained: Trained, tmp_path: Path) -> None:
-    words = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
-    often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
-    check_fine_tuning(few_trained, tmp_path / "run", *words, *often)
+    pairs = read_pairs(few_trained.folder / "workshop-test", LANGUAGES)
+    outcomes = verify(run / "bundle", [(src, "de") for src, _ in pairs[:4]])
+    assert not [outcome for outcome in outcomes if outcome.failed]
 
 
 def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
@@ -243,11 +235,3 @@ def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
     torch.testing.assert_close(student[name.format(0)], former[name.format(2)])
     assert not any(tensor.startswith("decoder_layers.1") for tensor in student)
     torch.testing.assert_close(student["embedding.weight"], former["embedding.weight"])
-
-
-@pytest.mark.thorough
-def test_a_random_model_is_trained_on_two_domains(tmp_path: Path) -> None:
-    domains = {"kitchen": KITCHEN, "workshop": WORKSHOP}
-    models = trained(tmp_path, domains, pairs=1000, test=100, steps=300)
-    words = ("training.optimizer=muon", "training.peak_learning_rate=4e-3")
-    check_fine_tuning(models, tmp_path / "run", *words)

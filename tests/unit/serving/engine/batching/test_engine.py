@@ -485,7 +485,7 @@ def with_arrivals(max_examples: int) -> Any:
 
 
 test_no_result_depends_on_other_sentences_in_flight = with_arrivals(10)
-test_no_result_depends_on_others_in_many_examples = pytest.mark.thorough(with_arrivals(30))
+test_no_result_depends_on_others_in_many_examples = pytest.mark.thorough(with_arrivals(20))
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,19 @@ from tests import debian
 from tests.conftest import REPOSITORY
 from tests.digests import digests
 
-FEW, MANY = {"c": 20}, {"c": 200}
+FEW, MANY = {"c": 20}, {"c": 60}
 """Number of sentences for an instruction set that takes minutes for more of them."""
 FEW_CASES = ["greedy", "sampling", "beam 4, constraints, details"]
 """Cases of `FEW`, which use all kernels; others differ from them in the search."""
 CAPACITY = 512
 """Capacity of `decode.c`."""
-EMULATED = 40
+EMULATED = 20
 """Number of sentences, for which an emulated CPU takes up to a minute."""
 
 
 @pytest.mark.parametrize("name", library.usable_instruction_sets())
 @pytest.mark.parametrize(
-    ("numbers", "default"), [(FEW, 60), pytest.param(MANY, 2000, marks=pytest.mark.thorough)]
+    ("numbers", "default"), [(FEW, 60), pytest.param(MANY, 600, marks=pytest.mark.thorough)]
 )
 def test_digests_equal_the_committed_ones(name: str, numbers: dict[str, int], default: int) -> None:
     words = ["--sentences", str(numbers.get(name, default))]
