@@ -20,6 +20,13 @@ _HINTS = {
 }
 """A text without any of these, in small letters, has no negative word: a quick check."""
 
+_NOUN = {
+    "en": r"\w+(?:[ct]y|ties|ness|ment|ion|[ae]nce)s?",
+    "de": r"\w+(?:[hk]eit|ung)(?:en)?",
+    "fr": r"\w+tés?",
+}
+"""Nouns with a negative prefix, such as `uncertainty`: no `not` takes their place."""
+
 _MOST_NEGATIONS = 2
 """Further negations of a sentence are not counted."""
 _BEGINS_CLAUSE = re.compile("ne?\\b|sans", re.IGNORECASE)
@@ -39,18 +46,19 @@ class _Words(NamedTuple):
 def _words_of(language: str) -> _Words:
     lines = (LISTS / "negations.txt").read_text("utf-8").splitlines()
     rows = [line.split(maxsplit=2) for line in lines if line.startswith(f"{language} ")]
-    return _Words(
-        *(_expression([row[2] for row in rows if row[1] == kind]) for kind in _Words._fields)
-    )
+    patterns = {
+        kind: _pattern([row[2] for row in rows if row[1] == kind]) for kind in _Words._fields
+    }
+    patterns["affixed"] = rf"(?!{_NOUN[language]}(?!\w))(?:{patterns['affixed']})"
+    return _Words(*(re.compile(pattern, re.IGNORECASE) for pattern in patterns.values()))
 
 
-def _expression(rows: Sequence[str]) -> re.Pattern[str]:
+def _pattern(rows: Sequence[str]) -> str:
     """An expression for the words and the expressions of some rows."""
     patterns = [row[1:-1] for row in rows if row.startswith("/")]
     words = " ".join(row for row in rows if not row.startswith("/"))
     alternatives = words.replace("*", r"\w*").replace("_", r"\s").replace(" ", "|")
-    pattern = "|".join((rf"(?<!\w)(?:{alternatives})(?!\w)", *patterns))
-    return re.compile(pattern, re.IGNORECASE)
+    return "|".join((rf"(?<!\w)(?:{alternatives})(?!\w)", *patterns))
 
 
 @lru_cache(maxsize=128)

@@ -173,6 +173,7 @@ def test_faults_follow_from_what_is_right() -> None:
     assert list(case.faults("Under ® 5, 35 is good.")) == ["numbers", "has ®", "no § 5", "signs ★"]
 
 
+@pytest.mark.thorough
 def test_the_shipped_model_keeps_its_share() -> None:
     with open_model(str(SHIPPED)) as translate:
         bench = Bench(translate, {}, 45)  # with fewer, some kinds would not occur

@@ -25,6 +25,7 @@ def test_a_failed_test_is_reported(tmp_path: Path) -> None:
     assert report.failures == [f"tests: {report.tests}"]
 
 
+@pytest.mark.thorough
 def test_the_oracle_is_read_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

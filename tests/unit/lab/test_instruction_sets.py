@@ -125,6 +125,7 @@ def test_our_process_must_use_the_requested_instruction_set() -> None:
         check_ours(None, "avx2")
 
 
+@pytest.mark.thorough
 def test_both_sides_use_the_instruction_set_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

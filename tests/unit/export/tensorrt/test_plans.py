@@ -209,6 +209,7 @@ def export(bundle: Path, *words: str) -> int:
     return main(["--quiet", "export", "tensorrt", str(bundle), *words])
 
 
+@pytest.mark.thorough
 def test_the_command_builds_and_records_the_plans_that_the_engine_needs(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,6 +240,7 @@ def test_the_command_builds_and_records_the_plans_that_the_engine_needs(
     assert not list(copied.glob("*.partial"))
 
 
+@pytest.mark.thorough
 def test_the_command_calibrates_8_bit_products(copied: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     for language, line in (("en", "a b c"), ("de", "c b a")):

@@ -129,3 +129,16 @@ def test_a_french_negation_of_several_words_is_one(
     text: str, translation: str, target: str
 ) -> None:
     assert not says_opposite(text, translation, "fr", target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "text", "translation"),
+    [
+        ("en", "de", "The uncertainty is a problem.", "Die Ungewissheit ist ein Problem."),
+        ("en", "de", "an irregularity, an inability", "Schwankung und Schwäche"),
+        ("de", "fr", "Die Unsicherheit ist ein Problem.", "La précarité est un problème."),
+        ("fr", "en", "les incompatibilités", "the conflicts"),
+    ],
+)
+def test_a_noun_is_no_negation(source: str, target: str, text: str, translation: str) -> None:
+    assert not says_opposite(text, translation, source, target)

@@ -21,6 +21,13 @@ from dragoman_serving.fidelity.phrases import months, phrases_of, points
         (("de", "fr"), "Höchstens 5 im Mai, Freitagabend", {"Höchstens": "au plus", "Mai": "mai"}),
         (("fr", "en"), "Mars est loin, le 3 mars; lundi", {"mars": "March", "lundi": "Monday"}),
         (("fr", "de"), "moins d’un an, plus de 5 n° 7", {"moins d’": "weniger als", "n°": "Nr."}),
+        (
+            ("fr", "en"),
+            "le lundi de Pâques, puis un lundi",
+            {"lundi de Pâques": "Easter Monday", "lundi": "Monday"},
+        ),
+        (("de", "fr"), "Karfreitag, ein Freitag", {"Karfreitag": "vendredi saint"}),
+        (("fr", "en"), "l'inexpérience des jeunes", {"inexpérience": "inexperience"}),
         (("en", "en"), "On Monday", {}),
         (("en", "it"), "On Monday", {}),
     ],

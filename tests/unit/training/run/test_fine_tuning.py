@@ -207,6 +207,7 @@ def test_fine_tuning_adds_a_domain_without_forgetting(few_trained: Trained, tmp_
     assert not [outcome for outcome in outcomes if outcome.failed]
 
 
+@pytest.mark.thorough
 def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
     few_trained: Trained, tmp_path: Path
 ) -> None:

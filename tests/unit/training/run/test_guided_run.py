@@ -59,6 +59,7 @@ def error_rate(folder: Path, layer: int, head: int) -> float:
     return wrong / total
 
 
+@pytest.mark.thorough
 def test_a_guided_head_aligns_and_is_chosen_by_the_export(text: Path, tmp_path: Path) -> None:
     unguided = Trainer(settings("my"), text, tmp_path / "unguided").train()
     # Word alignments are held out together with their text.

@@ -40,6 +40,7 @@ def run_with_vocabulary(text: Path, run: Path) -> Path:
     return run
 
 
+@pytest.mark.thorough
 def test_a_small_student_comes_near_to_its_teacher(text: Path, tmp_path: Path) -> None:
     """Nearer than a student of the same text without it, in the distributions of valid text."""
     words = ["model.encoder_layers=1", "model.decoder_layers=1", "model.dropout=0.0"]

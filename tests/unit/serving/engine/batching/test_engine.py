@@ -270,8 +270,12 @@ def ssru_model(ssru_bundle: Path) -> Transformer:
 @pytest.fixture(
     scope="module",
     params=[
-        *("fp32", "int8", "native", "device", "device fp16", "device padded"),
-        *("ssru fp32", "ssru native", "ssru device"),
+        # One of each way to store caches: in tensors, in compiled code, on a device.
+        *("int8", "native", "device", "ssru fp32", "ssru native"),
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("fp32", "device fp16", "device padded", "ssru device")
+        ),
     ],
 )
 def bundle_engine(
@@ -302,18 +306,6 @@ def bundle_engine(
     running.close()
 
 
-@pytest.mark.parametrize(
-    "bundle_engine",
-    [
-        # One of each way to store caches: in tensors, in compiled code, on a device.
-        *("native", "device", "ssru fp32", "ssru native"),
-        *(
-            pytest.param(name, marks=pytest.mark.thorough)
-            for name in ("fp32", "int8", "device fp16", "device padded", "ssru device")
-        ),
-    ],
-    indirect=True,
-)
 def test_caches_of_each_width_stay_within_their_limit(
     bundle_engine: Engine, request: pytest.FixtureRequest
 ) -> None:

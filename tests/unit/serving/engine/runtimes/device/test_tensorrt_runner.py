@@ -172,7 +172,7 @@ def planned(
     return tmp_path, manifest
 
 
-@pytest.mark.parametrize("records", [True, False])
+@pytest.mark.parametrize("records", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_plans_are_run_and_repeated_work_is_recorded(
     planned: tuple[Path, Manifest], random_bundle: Path, records: bool
 ) -> None:
