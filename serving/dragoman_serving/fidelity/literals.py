@@ -153,39 +153,39 @@ _INSERTED = (
     "|qui|sa|se|ses|son|un|une|vous"
 )
 """Words that an editor adds to a quotation, which are translated."""
-_IDENTIFIERS = (
-    r"(?=[A-Za-z\d_])(?<![\w&#/.\\-])(?:"
+_WORDS_WITH_DIGITS = (
     # passwords
     r"(?!\d+[%*])(?=[A-Za-z\d!#$%&*?@^~]{8})"
     r"(?=[^\d\s]{1,32}\d|\d[^A-Za-z\s]{0,32}[A-Za-z]|\w+[!?]\w+[#$%&*@^~]\w)[A-Za-z\d]+"
-    r"(?:[!#$%&*?@^~]{1,3}[A-Za-z\d]+)+"
+    r"(?:[!#$%&*?@^~]{1,3}[A-Za-z\d]+)+",
     # names in programs, but not `home.Then`
-    r"|(?!\w+\.(?:[A-Z]+[a-z]*\.)*[A-Z]+[a-z]*(?!\.?\w))"
-    r"[A-Za-z_][A-Za-z\d_]+(?:\.[A-Za-z_][A-Za-z\d_]+)+(?!\.\w)"
-    r"|(?=[A-Z]*\d)[A-Z\d]{4,8}(?:-[A-Z\d]{4,8}){2,8}"
-    r"|(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+(?:\d\w*)?)(?!\w))*"
-    r"(?: \d[A-Z]{2})?"
-    r"|(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}(?<!Innen)\d*"
+    r"(?!\w+\.(?:[A-Z]+[a-z]*\.)*[A-Z]+[a-z]*(?!\.?\w))"
+    r"[A-Za-z_][A-Za-z\d_]+(?:\.[A-Za-z_][A-Za-z\d_]+)+(?!\.\w)",
+    r"(?=[A-Z]*\d)[A-Z\d]{4,8}(?:-[A-Z\d]{4,8}){2,8}",  # keys of licences
+    r"(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+(?:\d\w*)?)(?!\w))*"
+    r"(?: \d[A-Z]{2})?",  # A4, NW1 6XE
+    r"(?:[a-z]{1,32}|[A-Z][a-z]{1,32})(?:[A-Z][a-z]{2,32}|[A-Z]{2,4}(?![a-z])){1,8}(?<!Innen)\d*",
     # letters and digits in three parts or more, but not `1h30`, `4x100m` or `1mars2012`
-    r"|(?=\w{5})(?!\d{1,4}(?:[hHmx]|k[gm]|cm|[a-z]{3,16})\d{1,4}[a-z]{0,3}(?!\w))"
-    r"(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])\w*(?:-(?=[A-Z]*\d)\w{3,})*"
-    r"|(?:[a-z]{1,2}\d{3}|[b-df-hj-np-tv-xz]{3,8})\d{2,}"
-    r"|(?=[A-Za-z]{6})(?:(?:[A-Z]*+[a-z]++[A-Z]++){2}[A-Za-z]*|[A-Z]{2,}+[a-z]++[A-Z][A-Za-z]*)"
-    r")(?!\w)"
-    # Each begins with a character, so that `re` skips it quickly.
-    r"|\d(?<![\w.,:/-]\d)\d{0,3}(?!AM|PM)[A-Z]{1,3}(?!\w)"
-    r"|[A-Z](?<!\w[A-Z])[A-Z] \d{5}(?!\w|[.,]\d)"
-    rf"|\[(?!(?:{_INSERTED})\])[a-z][\w-]{{0,32}}\](?!\()"
-    r"|\((?<![^\W\d_]\()(?<!\]\()(?:[a-z]|[ivx]{2,5})\)(?!\w)"
-    r"|[a-z]\)(?:(?<=point ..)|(?<=points ..)|(?<=\d ..)|(?<=\), ..)|(?<=\) et ..))(?!\w)"
-    rf"|{measures.FORM}"
+    r"(?=\w{5})(?!\d{1,4}(?:[hHmx]|k[gm]|cm|[a-z]{3,16})\d{1,4}[a-z]{0,3}(?!\w))"
+    r"(?:\d+[A-Za-z]+\d|[A-Za-z]+\d+[A-Za-z])\w*(?:-(?=[A-Z]*\d)\w{3,})*",
+    r"(?:[a-z]{1,2}\d{3}|[b-df-hj-np-tv-xz]{3,8})\d{2,}",
+    r"(?=[A-Za-z]{6})(?:(?:[A-Z]*+[a-z]++[A-Z]++){2}[A-Za-z]*|[A-Z]{2,}+[a-z]++[A-Z][A-Za-z]*)",
 )
-"""Identifiers with digits, such as `5G` and `IL 62701`, or as `UserName`, words as `[name]`,
-letters as in `point (b)`, and units, which a model usually repeats."""
+_IDENTIFIERS = (
+    rf"(?=[A-Za-z\d_])(?<![\w&#/.\\-])(?:{'|'.join(_WORDS_WITH_DIGITS)})(?!\w)",
+    # Each begins with a character, so that `re` skips it quickly.
+    r"\d(?<![\w.,:/-]\d)\d{0,3}(?!AM|PM)[A-Z]{1,3}(?!\w)",  # 5G
+    r"[A-Z](?<!\w[A-Z])[A-Z] \d{5}(?!\w|[.,]\d)",  # IL 62701
+    rf"\[(?!(?:{_INSERTED})\])[a-z][\w-]{{0,32}}\](?!\()",  # [name]
+    r"\((?<![^\W\d_]\()(?<!\]\()(?:[a-z]|[ivx]{2,5})\)(?!\w)",  # (b)
+    r"[a-z]\)(?:(?<=point ..)|(?<=points ..)|(?<=\d ..)|(?<=\), ..)|(?<=\) et ..))(?!\w)",
+    measures.FORM,
+)
+"""Identifiers, words and letters in brackets, and units, which a model usually repeats."""
 _KNOWN = re.compile(
     rf"(?P<sign>(?=[^\w\s])(?:{_MARKS})|{_SMILEYS})|"
     + "|".join(_FORMS)
-    + f"|(?P<identifier>{_IDENTIFIERS})"
+    + f"|(?P<identifier>{'|'.join(_IDENTIFIERS)})"
 )
 _HINT = re.compile(
     rf"[{DIRECTIONS}]|"
