@@ -19,6 +19,8 @@ _NO_NAME_BEFORE = r"(?<!Black )(?<!Cyber )(?<!Super )(?<!Bloody )"
 _NO_NAME_BEHIND = r"(?!\s(?!(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b)[A-Z][a-z])"
 """Around English days and months that are part of no name: `Black Friday`, `Sunday Times`."""
 _POINT = re.compile(r"\.(?= [\da-zß-ÿ])")
+_ENDINGS = ("", "e", "em", "en", "er", "es", "s")
+"""Endings of adjectives."""
 _SHORT = 4
 """A longer phrase may be within a word of a translation: `Montagabend`."""
 
@@ -46,7 +48,9 @@ class Phrase(NamedTuple):
 @lru_cache
 def _meanings(language: str) -> list[_Meaning]:
     return [
-        _Meaning(required[0][1], re.compile("|".join(map(_accepted, forms)), re.IGNORECASE))
+        _Meaning(
+            required[0][1].rstrip("*"), re.compile("|".join(map(_accepted, forms)), re.IGNORECASE)
+        )
         for required, forms in _rows(language)
     ]
 
@@ -76,7 +80,10 @@ def _sources(language: str) -> dict[str, list[tuple[int, re.Pattern[str]]]]:
         for form in required:
             first = _WORD.match(form[1])
             assert first is not None
-            sources.setdefault(first[0].casefold(), []).append((number, _form(*form, language)))
+            expression, is_stem = _form(*form, language), f"{first[0]}*" == form[1]
+            for ending in _ENDINGS if is_stem else _ENDINGS[:1]:
+                word = (first[0] + ending).casefold()
+                sources.setdefault(word, []).append((number, expression))
     return sources
 
 
@@ -105,7 +112,7 @@ def _parts(form: str) -> tuple[str, str, str]:
 
 
 def _accepted(form: str) -> str:
-    escaped = re.escape(form)
+    escaped = re.escape(form.rstrip("*"))
     return rf"(?<!\w){escaped}(?!\w)" if len(form) <= _SHORT else escaped
 
 
@@ -113,10 +120,12 @@ def _form(before: str, phrase: str, behind: str, language: str) -> re.Pattern[st
     """An expression for a phrase in a source."""
     word = r"\d" if before == "#" else re.escape(before)
     begin = rf"(?:(?<={word}[ \u00a0])|(?<={word}))" if before else r"(?<!\w)"
-    first, rest = re.escape(phrase[0]), re.escape(phrase[1:])
+    first, rest = re.escape(phrase[0]), re.escape(phrase[1:].rstrip("*"))
     if len(phrase) > _SHORT:
         first = f"[{first}{first.upper()}]"
     end = r"(?!\w)" if phrase[-1].isalpha() else ""
+    if phrase.endswith("*"):
+        end = rf"(?:{'|'.join(_ENDINGS)})(?!\w)"
     if behind:
         end = r"(?=[ \u00a0]?[A-Z#\[]?\d)"  # a stand-in may be `X1`
     if language == "en" and phrase.isalpha() and phrase.istitle():

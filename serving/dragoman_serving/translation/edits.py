@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dragoman.kernel.text import Piece
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
-from dragoman_serving.fidelity.negations import negates
+from dragoman_serving.fidelity.negations import is_negation
 from dragoman_serving.fidelity.numbers import has_digits
 from dragoman_serving.fidelity.phrases import Phrase
 from dragoman_serving.fidelity.reading import Reading
@@ -183,7 +183,7 @@ def edits_of_phrases(
             word
             for word in _WORD_OR_NUMBER.finditer(masked, begin)
             if not any(first < word.end() and word.start() < end for first, end in taken)
-            and not negates(word[0], language)
+            and not is_negation(word[0], language)
         ]
         of_meaning = [
             _of_phrase(aligned, reading.text, phrase, free)

@@ -28,6 +28,8 @@ from dragoman_serving.fidelity.phrases import months, phrases_of, points
         ),
         (("de", "fr"), "Karfreitag, ein Freitag", {"Karfreitag": "vendredi saint"}),
         (("fr", "en"), "l'inexpérience des jeunes", {"inexpérience": "inexperience"}),
+        (("de", "en"), "harmlose Hunde, wertlos", {"harmlose": "harmless", "wertlos": "worthless"}),
+        (("en", "de"), "the harmlessness of it", {}),
         (("en", "en"), "On Monday", {}),
         (("en", "it"), "On Monday", {}),
     ],
@@ -51,6 +53,8 @@ def test_phrases_of_a_text(languages: tuple[str, str], text: str, phrases: dict[
         ("in May", "im Main", False),
         ("No. 5", "Nein. 5", False),
         ("No. 5", "Nummer 5", True),
+        ("harmless", "harmlosere", True),
+        ("harmless", "harmvoll", False),
     ],
 )
 def test_a_translation_may_have_another_phrase_of_the_same_meaning(
