@@ -91,9 +91,9 @@ def says_opposite(text: str, translation: str, source: str, target: str) -> bool
     )
 
 
-def is_negation(word: str, language: str) -> bool:
-    """Whether a word of English, German or French is a negation, such as `not`."""
-    return _words_of(language).negation.search(word) is not None
+def has_negation(text: str, language: str) -> bool:
+    """Whether a text of English, German or French has a negation, such as `not`."""
+    return _words_of(language).negation.search(text) is not None
 
 
 def negates(text: str, language: str) -> bool:

@@ -346,7 +346,7 @@ class Corrections:
 
         def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
             edits = edits_of_phrases(
-                aligned, sentence.reading, sentence.phrases, missing, begin, sentence.languages[1]
+                aligned, sentence.reading, sentence.phrases, missing, begin, sentence.languages
             )
             written = edited(aligned.text, without_overlaps(edits, begin))
             better = self.with_text(hypothesis, written)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dragoman.kernel.text import Piece
 from dragoman.kernel.texts.cutting import Span
 from dragoman_serving.fidelity.letter_case import with_capital
-from dragoman_serving.fidelity.negations import is_negation
+from dragoman_serving.fidelity.negations import has_negation
 from dragoman_serving.fidelity.numbers import has_digits
 from dragoman_serving.fidelity.phrases import Phrase
 from dragoman_serving.fidelity.reading import Reading
@@ -160,12 +160,12 @@ def edits_of_phrases(
     phrases: Sequence[Phrase],
     missing: Mapping[str, int],
     begin: int,
-    language: str,
+    languages: tuple[str, str],
 ) -> list[Edit]:
     """The edits for phrases, after a prefix: the words in place of one are replaced by it.
 
-    Negations stay. If there are no such words, it is written beside its number, or the word with
-    the strongest attention.
+    Negations stay if the sentence has one. If there are no such words, it is written beside its
+    number, or the word with the strongest attention.
 
     Args:
         aligned: the translation.
@@ -173,8 +173,10 @@ def edits_of_phrases(
         phrases: its phrases.
         missing: how many the translation lacks, by what is written for them.
         begin: length of the prefix.
-        language: that of the translation.
+        languages: those of the sentence and of the translation.
     """
+    source, target = languages
+    keeps_negations = has_negation(reading.text, source)
     masked = reading.masked(aligned.text)
     taken = [match.span() for phrase in phrases for match in phrase.accepted.finditer(masked)]
     edits: list[Edit] = []
@@ -183,7 +185,7 @@ def edits_of_phrases(
             word
             for word in _WORD_OR_NUMBER.finditer(masked, begin)
             if not any(first < word.end() and word.start() < end for first, end in taken)
-            and not is_negation(word[0], language)
+            and not (keeps_negations and has_negation(word[0], target))
         ]
         of_meaning = [
             _of_phrase(aligned, reading.text, phrase, free)
