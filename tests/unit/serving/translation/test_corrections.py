@@ -282,12 +282,25 @@ def test_units_stay(shipped: Translator, text: str, unit: str, target: str) -> N
         ("En 598 av. J.-C., il vivait là.", "fr-en", ["598 BC,"]),
         ("The 23rd century was cold.", "en-de", ["23. Jahrhundert"]),
         ("at most 2,045,278 people came to the party.", "en-de", ["öchstens 2.045.278"]),
+        ("The men were harmless.", "en-de", ["harmlos"]),
+        ("Wir sprachen gestern über Hilflosigkeit.", "de-en", ["helplessness"]),
+        ("Die Männer waren unbezahlt.", "de-en", ["were unpaid."]),
+        ("The shop is not closed on Good Friday.", "en-fr", ["n'est pas", "vendredi saint"]),
+        ("He is not homeless.", "en-de", ["nicht obdachlos"]),
     ],
 )
 def test_phrases_stay(shipped: Translator, text: str, languages: str, phrases: list[str]) -> None:
     source, target = languages.split("-")
     translation = translated(shipped, text, source_language=source, target_language=target)
     assert [phrase for phrase in phrases if phrase not in translation.text] == [], translation.text
+
+
+def test_a_phrase_also_replaces_a_negation_that_the_sentence_does_not_have(
+    shipped: Translator,
+) -> None:
+    translation = translated(shipped, "This is a harmless plant.", target_language="fr")
+    assert translation.text.endswith(" inoffensif.")
+    assert "sans" not in translation.text
 
 
 def test_a_term_of_the_glossary_is_no_phrase(shipped: Translator) -> None:
