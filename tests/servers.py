@@ -151,9 +151,15 @@ def serving(
         repository: by default the shipped model's.
         options: further fields of `ServeOptions`.
     """
-    ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
+    # Long tests in other processes may leave a server little of the processor when it starts.
+    defaults: dict[str, Any] = {
+        "http_port": 0,
+        "grpc_port": 0,
+        "metrics_port": 0,
+        "start_timeout_s": 600.0,
+    }
     with (
-        TritonServer(ServeOptions(repository, **{**ports, **options})) as server,
+        TritonServer(ServeOptions(repository, **{**defaults, **options})) as server,
         Translator(server.grpc_url, timeout_s=WAIT_S) as grpc,
         Translator(server.http_url, timeout_s=WAIT_S) as http,
     ):

@@ -14,11 +14,13 @@ from tests.conftest import CommandLine
 from tests.servers import Served
 
 
-def load_test(served: Served, *words: str, protocol: str = "grpc") -> int:
+def load_test(
+    served: Served, *words: str, protocol: str = "grpc", least_window_s: float = 0.15
+) -> int:
     """Run the command with short windows, in which a busy machine answers too; its exit code."""
     begin_s = time.monotonic()
     served.grpc.translate("Good morning.", target_language="de")
-    window_s = max(0.4, 10 * (time.monotonic() - begin_s))
+    window_s = max(least_window_s, 10 * (time.monotonic() - begin_s))
     briefly = ("--warm-up-s", "0.1", "--window-s", f"{window_s:.2f}", "--windows", "2")
     url = getattr(served.server, f"{protocol}_url")
     metrics = f"http://127.0.0.1:{served.server.ports.metrics}/metrics"
@@ -42,11 +44,13 @@ def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -
     recorded.write_text("\n".join(str(number / 40) for number in range(40)))
     words = ("--concurrency", "1,4", "--rate", "40", "--arrivals-file", str(recorded))
     outputs = ("--json", str(file), "--html", str(page))
-    code = load_test(
-        shipped, *words, *outputs, "--texts", str(texts), "--batch-size", "1,3", protocol=protocol
-    )
+    more = (*outputs, "--texts", str(texts), "--batch-size", "1,3")
+    for window_s in (0.15, 1.5, 15):  # other tests may need the processor during a short one
+        code = load_test(shipped, *words, *more, protocol=protocol, least_window_s=window_s)
+        measured = points(file)
+        if all(point.sentences_per_s.mean for point in measured):
+            break
     assert code == 0
-    measured = points(file)
     # A record of 40 requests a second has three times as many sentences in batches of three.
     single = ["40/s recorded", "40/s poisson", "concurrency 1", "concurrency 4"]
     triple = ["120/s recorded", "40/s poisson", "concurrency 1", "concurrency 4"]

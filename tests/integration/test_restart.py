@@ -136,9 +136,8 @@ def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
 
 
 def test_a_busy_engine_is_not_considered_hung(tmp_path: Path) -> None:
-    # Less than the default of 10 s, so that a slow machine has as much margin.
     with (
-        running(tmp_path, "--engine-timeout=3") as server,
+        running(tmp_path) as server,
         server.replacing(),  # nothing
         Translator(server.grpc, timeout_s=280) as client,
     ):

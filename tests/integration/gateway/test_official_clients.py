@@ -387,7 +387,7 @@ def imported_memory(client: Client, folder: Path) -> Any:
     file = memory_file(folder)
     created = client.create_translation_memory_import(file.name, file.stat().st_size)
     client.upload_translation_memory_file(created, file.read_bytes())
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 240
     job = client.get_translation_memory_job(created.job_id)
     while not job.done and time.monotonic() < deadline_s:
         job = client.get_translation_memory_job(job)
