@@ -27,7 +27,7 @@ CASES = (
     ("train", ["train", "--text", "my.en", "my.de", "--out", "run", *SETTINGS]),
     ("train", ["import-marian", "no/", "--out", "imported"]),
     ("export", ["distill", "--teacher", BUNDLE, "--config", "recipe.toml", "--out", "distilled"]),
-    ("export", ["evaluate", "run/final", "--test", "my", "--first", "3"]),
+    ("export", ["evaluate", "run/final", "--test", "my", "--first=2", "--beam-width=1"]),
     ("export", ["evaluate", BUNDLE, "--runtime", "engine", "--test", "my"]),
     ("export", ["export", "onnx", "run/final", "--out", "bundle"]),
     ("export", ["verify", "bundle", "--test", "my", "--sentences", "3"]),
