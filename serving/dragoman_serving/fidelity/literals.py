@@ -153,7 +153,7 @@ _INSERTED = (
     "|qui|sa|se|ses|son|un|une|vous"
 )
 """Words that an editor adds to a quotation, which are translated."""
-_WORDS_WITH_DIGITS = (
+_CODES = (
     # passwords
     r"(?!\d+[%*])(?=[A-Za-z\d!#$%&*?@^~]{8})"
     r"(?=[^\d\s]{1,32}\d|\d[^A-Za-z\s]{0,32}[A-Za-z]|\w+[!?]\w+[#$%&*@^~]\w)[A-Za-z\d]+"
@@ -171,8 +171,9 @@ _WORDS_WITH_DIGITS = (
     r"(?:[a-z]{1,2}\d{3}|[b-df-hj-np-tv-xz]{3,8})\d{2,}",
     r"(?=[A-Za-z]{6})(?:(?:[A-Z]*+[a-z]++[A-Z]++){2}[A-Za-z]*|[A-Z]{2,}+[a-z]++[A-Z][A-Za-z]*)",
 )
+"""Identifiers that are whole words."""
 _IDENTIFIERS = (
-    rf"(?=[A-Za-z\d_])(?<![\w&#/.\\-])(?:{'|'.join(_WORDS_WITH_DIGITS)})(?!\w)",
+    rf"(?=[A-Za-z\d_])(?<![\w&#/.\\-])(?:{'|'.join(_CODES)})(?!\w)",
     # Each begins with a character, so that `re` skips it quickly.
     r"\d(?<![\w.,:/-]\d)\d{0,3}(?!AM|PM)[A-Z]{1,3}(?!\w)",  # 5G
     r"[A-Z](?<!\w[A-Z])[A-Z] \d{5}(?!\w|[.,]\d)",  # IL 62701

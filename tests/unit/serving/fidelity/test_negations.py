@@ -135,7 +135,7 @@ def test_a_french_negation_of_several_words_is_one(
     ("source", "target", "text", "translation"),
     [
         ("en", "de", "The uncertainty is a problem.", "Die Ungewissheit ist ein Problem."),
-        ("en", "de", "an irregularity, an inability", "Schwankung und Schwäche"),
+        ("en", "de", "The inability is a problem.", "Die Unfähigkeit ist ein Problem."),
         ("de", "fr", "Die Unsicherheit ist ein Problem.", "La précarité est un problème."),
         ("fr", "en", "les incompatibilités", "the conflicts"),
     ],

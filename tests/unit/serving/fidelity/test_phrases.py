@@ -1,8 +1,10 @@
 # ruff: noqa: RUF001  the apostrophes of several languages
 from __future__ import annotations
 
+import re
+
 import pytest
-from dragoman_serving.fidelity.phrases import months, phrases_of, points
+from dragoman_serving.fidelity.phrases import _sources, months, phrases_of, points
 
 
 @pytest.mark.parametrize(
@@ -92,3 +94,20 @@ def test_words_have_no_point_of_an_abbreviation(
     source: str, target: str, changes: list[tuple[int, int, str]]
 ) -> None:
     assert list(points(source, target, "en", "de")) == changes
+
+
+@pytest.mark.parametrize(
+    ("language", "prefix"),
+    [("en", "un|in|im|ir|dis"), ("de", "un"), ("fr", "in|im|ir|dés|mal")],
+)
+def test_no_word_with_a_negative_prefix_may_lose_it(language: str, prefix: str) -> None:
+    source = "de" if language == "en" else "en"
+    tried = set()
+    for words in _sources(language):
+        if (positive := re.sub(f"^(?:{prefix})", "", words)) == words or len(positive) < 5:
+            continue
+        for phrase in phrases_of(f"die {words} und the {words}", language, source):
+            for back in phrases_of(phrase.written, source, language):
+                assert not back.accepted.search(positive), (words, positive)
+                tried.add(words)
+    assert len(tried) > 10

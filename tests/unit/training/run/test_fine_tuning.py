@@ -45,7 +45,7 @@ ALL_TRAINED = ("training.start_share=0",)
 """The start's weights have no share: they are random, or those of a very small model."""
 STEPS = ("training.log_every_steps=10", "training.checkpoint_every_steps=10")
 PAIRS, TEST_PAIRS = 200, 20
-FULL = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
+LEARNING = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
 """Settings with which a model learns this many pairs of a domain."""
 
 
@@ -180,7 +180,7 @@ def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     words = ("model.dropout=0.0", "data.valid=[]", "training.batch_tokens=1000")
     start = ("--start-from", str(folder / "imported"), *ALL_TRAINED)
     run = folder / "general"
-    assert train(run, experiment.text("kitchen"), *start, *FULL, *words) == 0
+    assert train(run, experiment.text("kitchen"), *start, *LEARNING, *words) == 0
     return experiment
 
 
@@ -190,7 +190,7 @@ def test_fine_tuning_adds_a_domain_without_forgetting(few_trained: Trained, tmp_
     start = ("--start-from", str(few_trained.model), "--general-text", *general, *ALL_TRAINED)
     often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
     run = tmp_path / "run"
-    assert train(run, few_trained.text("workshop"), *start, *FULL, *often) == 0
+    assert train(run, few_trained.text("workshop"), *start, *LEARNING, *often) == 0
     gained, kept = (
         [few_trained.bleu(model, domain) for model in (few_trained.model, run / "final")]
         for domain in ("workshop", "kitchen")
