@@ -127,7 +127,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "literals": known_literals,
     **{f"plain sentence {code}": partial(is_plain, language=code) for code in ("en", "fr")},
     **{f"spellings {code}": partial(_spelled, language=code) for code in ("en", "de", "fr")},
-    "negations": lambda text: says_opposite(text, text[::-1], "en", "de"),
+    "negations": lambda text: says_opposite.__wrapped__(text, text[::-1], "en", "de"),
     "spans of tags": tag_spans,
     "tags and marks": lambda text: tags_of(text, True, True),
     "numbers": lambda text: difference(text, text[::-1], ("en", "de")),

@@ -49,7 +49,7 @@ def _words_of(language: str) -> _Words:
     patterns = {
         kind: _pattern([row[2] for row in rows if row[1] == kind]) for kind in _Words._fields
     }
-    patterns["affixed"] = rf"(?!{_NOUN[language]}(?!\w))(?:{patterns['affixed']})"
+    patterns["affixed"] = rf"(?=(?:{patterns['affixed']}))(?!{_NOUN[language]}(?!\w))"
     return _Words(*(re.compile(pattern, re.IGNORECASE) for pattern in patterns.values()))
 
 
