@@ -86,6 +86,7 @@ def test_agreement_of_windows() -> None:
     """Windows agree if their spread and their drift are small."""
     assert is_steady([100, 101, 99, 100])
     assert not is_steady([100, 150, 60, 100])
+    assert not is_steady([0, 0, 0, 0])
     assert not is_steady([90, 94, 98, 102, 106, 110])
     assert drift([90, 94, 98, 102, 106, 110]) == pytest.approx(0.12)
     assert drift([5]) == 0

@@ -227,7 +227,12 @@ class _Ends:
 
 
 def is_steady(throughputs: Sequence[float]) -> bool:
-    """Whether windows agree, by their confidence interval and by their drift."""
+    """Whether windows agree, by their confidence interval and by their drift.
+
+    Windows without an answer do not: the server may be starting, or an answer may take longer.
+    """
+    if not any(throughputs):
+        return False
     return Estimate.of(throughputs).relative <= _STEADY and abs(drift(throughputs)) <= _STEADY
 
 
