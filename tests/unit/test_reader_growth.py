@@ -74,7 +74,7 @@ _CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", 
 _PHRASES = [
     *("XV a ", "Tom I, ", "XV {a} ", "twenty a ", "vingt a ", "zwanzig a ", "3pm ", "{n} files "),
     *("*a ", "a* ", "*", "_a_", "[b]a", "[/b]", "\\emph{a", "}", "[[a|", "](a/b(", "\u2068"),
-    *("not no ", "never without ", "World War I "),
+    *("not no ", "never without ", "World War I ", "dix ", "ten to two ", "half a ", "1/2 a "),
     *("a ", "a\n", "1. ", "A. ", "Dr. ", "der 2. ", '?" ', "...", "http://a.b/", "a@b.", "a,b\n"),
     *(
         "{{",

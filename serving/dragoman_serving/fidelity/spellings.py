@@ -89,7 +89,7 @@ _QUARTERS = ("quarter", "Viertel", "quart")
 _AT = re.compile(
     r"(?:(?<=\b[Aa]t )|(?<=\b[Bb]y )|(?<=\bis )|(?<=t's )|(?<=\buntil )|(?<=\babout )"
     r"|(?<=\baround )|(?<=\b[Uu]m )|(?<=\bist )|(?<=\bbis )|(?<=\bgegen )|(?<=\b[Àà] )|(?<=\best )"
-    r"|(?<=\bvers ))$"
+    r"|(?<=\bvers ))"
 )
 """What is before a time in words that may be other numbers: `fünf vor zwölf`."""
 
@@ -197,7 +197,7 @@ def _clock_times(text: str, language: str) -> Iterator[Literal]:
     for match in _CLOCK_TIME[language].finditer(text):
         half, written = match["half"], match["minutes"] or ""
         is_certain = written in _QUARTERS or (half and not half.startswith("et"))
-        if not is_certain and not _AT.search(text, 0, match.start()):
+        if not is_certain and not _AT.match(text, match.start()):
             continue  # two and a half hours, five to three
         words = [] if half or written in _QUARTERS else written.lower().split("-")
         minutes = sum(VALUES[language][word] for word in words) or (30 if half else 15)
