@@ -127,6 +127,40 @@ _VALUES_OF_SLOTS = {
     }
     for language, slots in _SLOTS.items()
 }
+_FELL = "declined decreased dipped dropped plummeted plunged shrank slid slumped tumbled"
+_VERBS = {
+    "en": {
+        "fell": _FELL.split(),
+        "fallen": _FELL.replace("shrank", "shrunk").split(),
+        "rose": ["rose", "soared", "surged"],
+    },
+    "de": {
+        "fallen": ["abgenommen", "gesunken", "geschrumpft", "zurückgegangen"],
+        "reduced": ["gekürzt", "gesenkt"],
+    },
+}
+"""Verbs of changes, likewise."""
+_BEFORE_CHANGED = "Prozent % Euro Millionen Milliarden leicht Leicht stark deutlich wurde wurden"
+_EXPRESSIONS: dict[str, dict[str, str]] = {
+    "de": {
+        "change": rf"(?= (?:(?:\w+ ){{0,3}}?(?:um|auf|von|unter) (?:\w+ )?\d"
+        rf"|(?:im (?:{'|'.join(months('de'))})|leicht|stark|deutlich|weiter)(?!\w)))",
+        "changed": f"(?:{'|'.join(f'(?<={word} )' for word in _BEFORE_CHANGED.split())})",
+        "unit": "(?:Prozent|%|Euro|Dollar|Punkte|Millionen|Milliarden)",
+    },
+    "en": {
+        "change": r"(?= (?:(?:(?:by|from|to|about|around|nearly|almost|over|more|less|than|an?) )"
+        r"{0,3}(?:[€$£]?\d|third|quarter|half|record)|(?:last|this) (?:year|month|quarter)"
+        r"|(?:in|since|during) (?:\d|[A-Z])"
+        r"|(?:sharply|slightly|steadily|significantly|dramatically|rapidly|further)(?!\w)))",
+    },
+    "fr": {
+        "change": rf"(?= (?:(?:de|à) (?:\w+ )?\d"
+        rf"|(?:en (?:\d|{'|'.join(months('fr'))})|fortement|légèrement|nettement|encore)(?!\w)))",
+    },
+}
+"""Parts of expressions. A verb means the change of an amount before some words only: `rose by 5
+percent`, not `rose early`."""
 
 
 def with_spellings(
@@ -258,12 +292,14 @@ def _rows(language: str, target: str) -> list[_Row]:
 
 def _of_words(language: str, form: str, read: str) -> Iterator[_Row]:
     """Yields a row for each word of its slot, or one."""
+    for name, expression in _EXPRESSIONS[language].items():
+        form = form.replace(f"{{{name}}}", expression)
     slot = _SLOT.search(form)
     if slot is None:
         yield _Row(_hint(form), re.compile(_expression(form, language)), read.replace("_", " "))
         return
-    words = months(language) if slot[1] == "month" else _SLOTS[language][slot[1]]
-    for word in words:
+    slots = {"month": months(language), **_SLOTS[language], **_VERBS.get(language, {})}
+    for word in slots[slot[1]]:
         written = form.replace(slot[0], f"((?i:{word}))" if word.islower() else f"({word})")
         pattern = re.compile(_expression(written, language))
         yield _Row(word[1:], pattern, read.replace("_", " "))

@@ -127,6 +127,10 @@ def test_roman_numbers_are_kept(value: int, before: str) -> None:
         ("de", "Der 18-Jährige und die 20-Jährigen", "Der 18-jährige und die 20-jährigen"),
         ("fr", "une vingtaine de voitures", "environ 20 voitures"),
         ("fr", "une dizaine d'années, des dizaines de", "environ 10 années, des dizaines de"),
+        ("en", "Sales plunged to $5, up 3%.", "Sales fell to $5, up 3%."),
+        ("en", "Prices have declined sharply.", "Prices have fallen sharply."),
+        ("en", "He declined 3 offers politely.", "He fell 3 offers politely."),
+        ("de", "Der Umsatz sank um 5 %.", "Der Umsatz fiel um 5 %."),
         ("fr", "Un demi-siècle, un demi-million d’euros", "50 ans, 500 000 euros"),
     ],
 )

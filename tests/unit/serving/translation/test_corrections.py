@@ -287,6 +287,11 @@ def test_units_stay(shipped: Translator, text: str, unit: str, target: str) -> N
         ("Die Männer waren unbezahlt.", "de-en", ["were unpaid."]),
         ("The shop is not closed on Good Friday.", "en-fr", ["n'est pas", "vendredi saint"]),
         ("He is not homeless.", "en-de", ["nicht obdachlos"]),
+        ("Die Preise sind um 5 Prozent gesunken.", "de-en", ["fallen by 5 percent"]),
+        ("Sales decreased by 5 percent.", "en-de", ["fiel"]),
+        ("Le chômage recule de 5 %.", "fr-en", ["decreases"]),
+        ("There was a deficit of 3 million.", "en-de", ["Defizit von 3 Millionen"]),
+        ("There are too few doctors.", "en-fr", ["trop peu"]),
     ],
 )
 def test_phrases_stay(shipped: Translator, text: str, languages: str, phrases: list[str]) -> None:
