@@ -317,7 +317,8 @@ def _expression(form: str, language: str) -> str:
     first = f"[{form[0]}{form[0].upper()}]" if is_word else form[0]
     is_begin = is_word or form.startswith(("{", "((?i:", r"(\d"))
     begin = r"(?<![\w-])(?<!\d[.,:])" if is_begin else ""
-    end = r"(?!\w|[.,]\d)" if form[-1].isalnum() or form[-1] in "}?.]" else ""
+    is_word_end = form[-1].isalnum() or form[-1] in "}?.]"
+    end = r"(?!\w|[.,]\d)" if is_word_end else r"(?!(?<=\w)\w)"
     number = rf"(\d{{1,3}}|(?i:{'|'.join(sorted(VALUES[language], key=len, reverse=True))}))"
     return begin + (first + form[1:]).replace("{#}", number) + end
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from dragoman_serving.fidelity.literals import Literal
 from dragoman_serving.fidelity.plain_sentences import is_plain
@@ -90,7 +92,7 @@ def test_roman_numbers_are_kept(value: int, before: str) -> None:
             "von 8 bis 18 Uhr, um 7 Uhr 20, 9.30 Uhr",
             "von 8:00 bis 18:00 Uhr, um 7:20 Uhr, 9:30 Uhr",
         ),
-        ("fr", "de 9h à 18h30, 24h sur 24", "de 9:00 à 18:30, 24h sur 24"),
+        ("fr", "de 9h à 18h30, 24h sur 24", "de 9:00 à 18:30, jour et nuit"),
         ("de", "Rund 200 sind rund zehn, knapp 5", "In etwa 200 sind etwa zehn, fast 5"),
         ("de", "ein Fünftel, zwei Zehnteln, ein fünftes", "1/5, 2/10, ein fünftes"),
         ("en", "a fifth of it, two-fifths, a fifth time", "1/5 of it, 2/5, a fifth time"),
@@ -127,6 +129,9 @@ def test_roman_numbers_are_kept(value: int, before: str) -> None:
         ("de", "Der 18-Jährige und die 20-Jährigen", "Der 18-jährige und die 20-jährigen"),
         ("fr", "une vingtaine de voitures", "environ 20 voitures"),
         ("fr", "une dizaine d'années, des dizaines de", "environ 10 années, des dizaines de"),
+        ("fr", "48 heures, de 8 heures, à 8 h", "48 heures, de 8 heures, à 8:00"),
+        ("fr", "de 9h à 10h, un vol de 7h", "de 9:00 à 10:00, un vol de 7 heures"),
+        ("en", "twice daily, weekly.", "twice a day, every week."),
         ("en", "Sales plunged to $5, up 3%.", "Sales fell to $5, up 3%."),
         ("en", "Prices have declined sharply.", "Prices have fallen sharply."),
         ("en", "He declined 3 offers politely.", "He fell 3 offers politely."),
@@ -180,8 +185,12 @@ def test_kept_text_and_other_literals_keep_their_spelling() -> None:
 
 @pytest.mark.parametrize("languages", [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")])
 @given(st.data())
-def test_each_match_of_a_row_has_its_hint(languages: tuple[str, str], data: st.DataObject) -> None:
+def test_each_match_of_a_row_has_its_hint_and_whole_words(
+    languages: tuple[str, str], data: st.DataObject
+) -> None:
     row = data.draw(st.sampled_from(_rows(*languages)))
-    text = data.draw(st.from_regex(row.pattern))
+    text = data.draw(st.from_regex(row.pattern)) + data.draw(st.sampled_from(["", "s"]))
     assert row.hint
     assert row.hint.lower() in text.lower()
+    for match in row.pattern.finditer(text):
+        assert not re.match(r"[^\W\d_]{2}", text[match.end() - 1 :])
