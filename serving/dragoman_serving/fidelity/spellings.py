@@ -149,13 +149,15 @@ _EXPRESSIONS: dict[str, dict[str, str]] = {
         "unit": "(?:Prozent|%|Euro|Dollar|Punkte|Millionen|Milliarden)",
     },
     "en": {
-        "change": r"(?= (?:(?:(?:by|from|to|about|around|nearly|almost|over|more|less|than|an?) )"
-        r"{0,3}(?:[€$£]?\d|third|quarter|half|record)|(?:last|this) (?:year|month|quarter)"
+        "change": r"(?= (?:(?:by|from|to) (?:(?:about|around|nearly|almost|over|more than|an?) )?"
+        r"(?:[€$£]?\d|third|quarter|half|record)"
+        r"|(?:(?:about|around|nearly|almost|over|more than) )?\d[\d.,]*(?:%| per ?cent| points)"
+        r"|(?:last|this) (?:year|month|quarter)"
         r"|(?:in|since|during) (?:\d|[A-Z])"
         r"|(?:sharply|slightly|steadily|significantly|dramatically|rapidly|further)(?!\w)))",
     },
     "fr": {
-        "change": rf"(?= (?:(?:de|à) (?:\w+ )?\d"
+        "change": rf"(?= (?:(?:de|à) (?:(?:près|plus|moins) de )?\d"
         rf"|(?:en (?:\d|{'|'.join(months('fr'))})|fortement|légèrement|nettement|encore)(?!\w)))",
     },
 }
