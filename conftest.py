@@ -17,6 +17,8 @@ hypothesis.settings.load_profile("dragoman")
 # Shells let commands in the background ignore it, and so would each process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+"""Those of the process that runs the tests; a command that a test calls may replace them."""
 
 MOST_CHARACTERS = 60
 """Of a parameter in a test's name; texts of megabytes would otherwise be part of every report."""
@@ -37,6 +39,14 @@ def pytest_collection_finish() -> None:
     """From now on collect garbage, but not among the objects of the collected tests."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Give the next test the usual handlers of signals."""
+    for number, handler in HANDLERS.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
 
 @pytest.hookimpl(trylast=True)
