@@ -32,6 +32,15 @@ TMX = (
 )
 MARKED = '<p>I like <a href="/cars?a=1&amp;b=2">red cars</a>.</p>'
 MARKED_IN_GERMAN = '<p>Ich mag <a href="/cars?a=1&amp;b=2">rote Autos</a>.</p>'
+HOLD_REFUSALS = """(() => {
+  const usual = fetch;
+  window.held = [];
+  window.fetch = async (...request) => {
+    const answer = await usual(...request);
+    if (answer.status === 401) await new Promise((go) => held.push(go));
+    return answer;
+  };
+})()"""
 WIDE, PHONE = (1280, 860), (390, 844)
 CONTROL, SHIFT = 2, 8
 
@@ -680,6 +689,7 @@ def test_a_key_is_requested_and_kept_for_the_tab(
         assert "month" in text_in(page, "notice-text")
         assert value(page, "getElementById('notice-action').hidden")
         page.click("#key-open")
+        page.evaluate(HOLD_REFUSALS)
         page.click("#key-forget")
         page.wait_for("document.getElementById('key').open")
         assert page.evaluate("sessionStorage.getItem('dragoman.key')") is None
@@ -688,6 +698,11 @@ def test_a_key_is_requested_and_kept_for_the_tab(
         page.press("Enter", 13)
         page.wait_for("!document.getElementById('key').open")
         assert page.evaluate("localStorage.getItem('dragoman.key')") == json.dumps(secret)
+        # A late refusal of a request without the key does not ask for it again.
+        page.wait_for("held.length")
+        page.evaluate("held.splice(0).forEach((go) => go())")
+        page.evaluate("new Promise((go) => setTimeout(go, 100))")
+        assert value(page, "getElementById('key').open") is False
         assert not [url for url in page.requests if key.id in url]
         page.evaluate("localStorage.clear(), sessionStorage.clear()")
         page.open("about:blank")

@@ -7,9 +7,16 @@ const JSON_TYPE = "application/json";
 
 // The error of a failed request. `code` is the gateway's code, or "offline"; `option` is at fault.
 export class Refused extends Error {
+  usedKey = null;
+
   constructor(code, message, status = 0, retryAfter = null, option = null) {
     super(message);
     Object.assign(this, { code, status, retryAfter, option });
+  }
+
+  // Whether another key has been entered since the request was sent.
+  get isOfFormerKey() {
+    return this.needsKey && this.usedKey !== null && this.usedKey !== key;
   }
 
   get needsKey() {
@@ -29,6 +36,7 @@ export function useKey(secret, isKept) {
 
 async function send(path, { method, body, signal, form } = {}) {
   const headers = {};
+  const usedKey = key;
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = JSON_TYPE;
   let answer;
@@ -44,7 +52,7 @@ async function send(path, { method, body, signal, form } = {}) {
   } catch (error) {
     throw signal?.aborted ? error : new Refused("offline", "");
   }
-  if (!answer.ok) throw await refusal(answer);
+  if (!answer.ok) throw Object.assign(await refusal(answer), { usedKey });
   return answer;
 }
 

@@ -271,6 +271,7 @@ function showNothing() {
 }
 
 function failed(error, again) {
+  if (error.isOfFormerKey && again) return again();
   byId("busy").hidden = true;
   if (error.needsKey) {
     notify(described(error), say("key_enter"), () => askForKey(error, again));
