@@ -25,11 +25,13 @@ _AFTER_12_PM = re.compile(
 """`17:30 p.m.`, which is `17:30`."""
 _FRENCH = re.compile(r"\d\s?h\s?\d")
 _LATER = re.compile(
-    r"abend|mittag|nacht|soir|midi|nuit|evening|night|afternoon|noon|tarde|noche|noite|sera|notte"
-    r"|pomeriggio|avond|middag",
+    r"abend|mittag|soir|midi|evening|afternoon|noon|tarde|sera|pomeriggio|avond|middag",
     re.IGNORECASE,
 )
 """Words that say the half of the day, besides those of the morning."""
+_NIGHT = re.compile("nacht|nuit|night|noche|noite|notte", re.IGNORECASE)
+"""Words that say it after some hours: `3 Uhr nachts` is a.m., `11 Uhr nachts` p.m."""
+_LAST_OF_NIGHT = 5
 _NOON, _DAY, _HOUR = 12, 24, 60
 
 
@@ -74,12 +76,15 @@ def half_days(
     if not any(time.is_marked for time in times) or _LATER.search(f"{source} {target}"):
         return
     remaining = list(_times(target, target_language))
+    is_night = _NIGHT.search(f"{source} {target}") is not None
     for time in times:
         same = next((other for other in remaining if _may_be_same(time, other)), None)
         if same is None:
             continue
         remaining.remove(same)
         if same.hour_of_day == time.hour_of_day or not time.is_marked:
+            continue
+        if is_night and time.hour_of_day % _NOON > _LAST_OF_NIGHT:
             continue
         if same.half is not None:
             letter = {"a": "p", "p": "a", "A": "P", "P": "A"}[target[same.half]]

@@ -81,7 +81,7 @@ _CLOCK_TIME = {
         "en": r"(?:(?P<half>[Hh]alf)|(?:[Aa] )?(?P<minutes>(?i:quarter|five|ten|twenty(?:-five)?)))"
         r" (?:past|(?P<to>to)) (?P<hour>{})",
         "fr": r"(?P<hour>{})(?: heures?)? (?:(?P<half>et demie?)"
-        r"|(?:(?P<to>moins)|et)? ?(?:le )?(?P<minutes>quart|cinq|dix|vingt(?:-cinq)?))",
+        r"|(?:(?P<to>moins)|et)? ?(?:le )?(?P<minutes>quart|cinq|dix|vingt(?:-cinq)?))(?! minutes)",
     }.items()
 }
 """Times in words, of which `halb drei` is 2:30."""
@@ -232,7 +232,8 @@ def spellings(text: str, language: str, target: str = "") -> list[Literal]:
 def _clock_times(text: str, language: str) -> Iterator[Literal]:
     for match in _CLOCK_TIME[language].finditer(text):
         half, written = match["half"], match["minutes"] or ""
-        is_certain = written in _QUARTERS or (half and not half.startswith("et"))
+        is_past = not half and match["to"] is None and (language != "fr" or " heure" in match[0])
+        is_certain = is_past or written in _QUARTERS or (half and not half.startswith("et"))
         if not is_certain and not _AT.match(text, match.start()):
             continue  # two and a half hours, five to three
         words = [] if half or written in _QUARTERS else written.lower().split("-")

@@ -26,6 +26,7 @@ def corrected(source: str, target: str, languages: str) -> str:
         ("à 14 h", "at 2 A.M.", "fr-en", "at 2 P.M."),
         ("9am-1pm", "9am-1 Uhr", "en-de", "9am-13 Uhr"),
         ("9 bis 17 Uhr", "9 to 17pm", "de-en", "9 to 17"),
+        ("um 3 Uhr nachts", "at 3 p.m.", "de-en", "at 3 a.m."),
         ("um 17.30 Uhr.", "at 17:30 p.m.", "de-en", "at 17:30."),
         ("um 17.30 Uhr da", "there at 17:30 P.M. now", "de-en", "there at 17:30 now"),
         ("5 hours until 5 p.m.", "5 heures à 5 heures", "en-fr", "5 heures à 17 heures"),
@@ -42,6 +43,7 @@ def test_the_half_of_the_day_is_corrected(
     [
         ("at 8 p.m.", "um 8 Uhr abends", "en-de"),
         ("um 8 Uhr am Abend", "at 8 p.m.", "de-en"),
+        ("um 11 Uhr nachts", "at 11 p.m.", "de-en"),
         ("at 7 p.m. at the station", "um 19 Uhr am Bahnhof", "en-de"),
         ("Um 7 am Bahnhof", "At 7 at the station", "de-en"),
         ("at 9 p.m. at 9 stations", "um 21 Uhr an 9 Orten", "en-de"),
