@@ -30,8 +30,8 @@ _LATER = re.compile(
 )
 """Words that say the half of the day, besides those of the morning."""
 _NIGHT = re.compile("nacht|nuit|night|noche|noite|notte", re.IGNORECASE)
-"""Words that say it after some hours: `3 Uhr nachts` is a.m., `11 Uhr nachts` p.m."""
-_LAST_OF_NIGHT = 5
+"""Words of both halves: `3 Uhr nachts` is a.m., `11 Uhr nachts` p.m., and `12 Uhr nachts` a.m."""
+_AFTER_MIDNIGHT = range(1, 6)
 _NOON, _DAY, _HOUR = 12, 24, 60
 
 
@@ -84,7 +84,7 @@ def half_days(
         remaining.remove(same)
         if same.hour_of_day == time.hour_of_day or not time.is_marked:
             continue
-        if is_night and time.hour_of_day % _NOON > _LAST_OF_NIGHT:
+        if is_night and time.hour_of_day % _NOON not in _AFTER_MIDNIGHT:
             continue
         if same.half is not None:
             letter = {"a": "p", "p": "a", "A": "P", "P": "A"}[target[same.half]]

@@ -44,6 +44,7 @@ def test_the_half_of_the_day_is_corrected(
         ("at 8 p.m.", "um 8 Uhr abends", "en-de"),
         ("um 8 Uhr am Abend", "at 8 p.m.", "de-en"),
         ("um 11 Uhr nachts", "at 11 p.m.", "de-en"),
+        ("um 12 Uhr nachts", "at 12 a.m.", "de-en"),
         ("at 7 p.m. at the station", "um 19 Uhr am Bahnhof", "en-de"),
         ("Um 7 am Bahnhof", "At 7 at the station", "de-en"),
         ("at 9 p.m. at 9 stations", "um 21 Uhr an 9 Orten", "en-de"),
