@@ -29,12 +29,9 @@ _INPUT: dict[tuple[str, str], str | None] = {
     ): r"weniger als|unter|(?<!\w)max(?!\w)",
     (
         "serving/dragoman_serving/fidelity/spellings.py",
-        "_expression(form, language)",
-    ): r"(?<![\w-])(?<!\d[.,])([Ee]very) other (year|month)(?!\w|[.,]\d)",
-    (
-        "serving/dragoman_serving/fidelity/spellings.py",
-        "_expression(written, language)",
-    ): r"(?<![\w-])(?<!\d[.,])(?:[aA]|one) ((?i:fifth)) of(?!\w|[.,]\d)",
+        "expression",
+    ): r"(?<![\w-])(?<!\d[.,:])(?:(?:[aA]|one) ((?i:fifth)) of|[eE]very other (year|month)"
+    r"|[nN]ahm(en)?(?= [^.;]{1,40}(?:Prozent|%)[^.;]{0,20} ab(?!\w)))(?!(?<=\w)\w)",
     (
         "serving/dragoman_serving/fidelity/negations.py",
         "pattern",

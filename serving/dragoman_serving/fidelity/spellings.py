@@ -11,7 +11,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -273,8 +273,18 @@ class _Row(NamedTuple):
     """A row of spellings.txt. Each text that it matches has the hint, which is sought quickly."""
 
     hint: str
-    pattern: re.Pattern[str]
+    expression: str
     read: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return _compiled(self.expression)
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Compiles an expression when a text has its hint, since most texts have none."""
+    return re.compile(expression)
 
 
 _SLOT = re.compile(r"\{([a-z]+)\}")
@@ -299,13 +309,12 @@ def _of_words(language: str, form: str, read: str) -> Iterator[_Row]:
         form = form.replace(f"{{{name}}}", expression)
     slot = _SLOT.search(form)
     if slot is None:
-        yield _Row(_hint(form), re.compile(_expression(form, language)), read.replace("_", " "))
+        yield _Row(_hint(form), _expression(form, language), read.replace("_", " "))
         return
     slots = {"month": months(language), **_SLOTS[language], **_VERBS.get(language, {})}
     for word in slots[slot[1]]:
         written = form.replace(slot[0], f"((?i:{word}))" if word.islower() else f"({word})")
-        pattern = re.compile(_expression(written, language))
-        yield _Row(word[1:], pattern, read.replace("_", " "))
+        yield _Row(word[1:], _expression(written, language), read.replace("_", " "))
 
 
 def _hint(form: str) -> str:
@@ -329,11 +338,11 @@ def _expression(form: str, language: str) -> str:
 def _listed(text: str, language: str, target: str) -> Iterator[Literal]:
     """Yields what spellings.txt has."""
     values = _VALUES_OF_SLOTS[language]
-    for hint, pattern, read in _rows(language, target):
-        if hint not in text:
+    for row in _rows(language, target):
+        if row.hint not in text:
             continue
-        for match in pattern.finditer(text):
-            written = read
+        for match in row.pattern.finditer(text):
+            written = row.read
             for number, group in enumerate(match.groups(""), start=1):
                 written = written.replace(f"\\{number}", str(values.get(group.lower(), group)))
             if match[0][0].isupper() and not any(map(str.isalnum, text[: match.start()])):

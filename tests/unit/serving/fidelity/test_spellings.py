@@ -189,6 +189,11 @@ def test_kept_text_and_other_literals_keep_their_spelling() -> None:
 
 
 @pytest.mark.parametrize("languages", [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")])
+def test_every_row_can_be_compiled(languages: tuple[str, str]) -> None:
+    assert all(row.pattern for row in _rows(*languages))
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("en", "fr"), ("de", "en"), ("fr", "en")])
 @given(st.data())
 def test_each_match_of_a_row_has_its_hint_and_whole_words(
     languages: tuple[str, str], data: st.DataObject
