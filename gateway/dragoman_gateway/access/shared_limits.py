@@ -20,6 +20,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.kernel.errors import UsageError
@@ -97,6 +98,13 @@ end
 """
 """Uses Redis's clock, like all scripts: the clock of a gateway may be wrong."""
 
+_END = """
+local is_counted = redis.call('ZREM', KEYS[1], ARGV[1]) == 1 or ARGV[1] == ''
+local unused = tonumber(ARGV[3])
+if is_counted and unused > 0 then redis.call('HINCRBY', KEYS[2], ARGV[2], -unused) end
+"""
+"""Refunds a request only once, however often it is sent."""
+
 
 class RedisRateLimiter:
     """Counts for all gateways that use the same Redis; see `RateLimiter`."""
@@ -116,14 +124,15 @@ class RedisRateLimiter:
         self._store, self._otherwise = store, otherwise
         self._take = self._client.register_script(_TAKE)
         self._renew = self._client.register_script(_RENEW)
+        self._end_script = self._client.register_script(_END)
         self._gateway_id: str | None = None
         self._failed_s: float | None = None
         """Time of the last attempt if Redis did not answer."""
         self._logged_s = -math.inf
         self._leases: dict[str, str] = {}
         """Key of the set by lease."""
-        self._lost: deque[tuple[str, str]] = deque(maxlen=_MOST_LOST)
-        """Keys and leases of requests that Redis may have counted although it did not answer."""
+        self._lost: deque[_Ended] = deque(maxlen=_MOST_LOST)
+        """Requests that Redis may still count because it did not answer."""
         self._renewing: asyncio.Task[None] | None = None
         self._unfinished: set[asyncio.Task[Any]] = set()
         """Tasks that run to their end even if their request was cancelled."""
@@ -183,7 +192,8 @@ class RedisRateLimiter:
         except self._errors as error:
             self._note_failure(error)
             if self._failed_s is not None:
-                self._lost.append((keys[1], lease))
+                # If this gateway admits it, its own count has the characters.
+                self._lost.append(_Ended(keys[1], lease, keys[2], characters))
             return await self._otherwise.take(caller, characters, month, month_used)
         self._failed_s = None
         if self._lost:
@@ -206,14 +216,14 @@ class RedisRateLimiter:
         if running is None:
             return None
         # The lease ends even if the task is cancelled, as when a client disconnects.
-        end = self._end(running, status.lease, _names(caller, month)[2], characters)
-        await asyncio.shield(self._kept(end))
+        ended = _Ended(running, status.lease, _names(caller, month)[2], characters)
+        await asyncio.shield(self._kept(self._end(ended)))
         return None
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
         """See `RateLimiter`."""
         _, running, months = _names(caller, month)
-        await self._end(running, "", months, characters)  # no lease to remove
+        await self._end(_Ended(running, "", months, characters))  # no lease to remove
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `RateLimiter`."""
@@ -243,23 +253,20 @@ class RedisRateLimiter:
             self._gateway_id = await self._store.write(_gateway_id)
         return self._gateway_id
 
-    async def _end(self, running: str, lease: str, months: str, characters: int) -> None:
+    async def _end(self, ended: _Ended) -> None:
         try:
             async with asyncio.timeout(_ANSWER_S):
-                if not characters:
-                    await self._client.zrem(running, lease)
-                    return
-                async with self._client.pipeline(transaction=True) as pipeline:
-                    pipeline.zrem(running, lease)
-                    pipeline.hincrby(months, await self._own_id(), -characters)
-                    await pipeline.execute()
+                sent = [ended.lease, await self._own_id(), ended.unused]
+                await self._end_script(keys=[ended.running, ended.months], args=sent)
         except self._errors as error:
             self._note_failure(error)
+            if self._failed_s is not None:
+                self._lost.append(ended)
 
     async def _end_lost(self) -> None:
-        """End leases that would count for up to a minute."""
+        """End leases that would count for up to a minute, and refund characters."""
         while self._lost and self._failed_s is None:
-            await self._end(*self._lost.popleft(), months="", characters=0)
+            await self._end(self._lost.popleft())
 
     async def _renew_regularly(self) -> None:
         """Renew the leases of long requests."""
@@ -283,6 +290,16 @@ class RedisRateLimiter:
             _LOG.warning(
                 "Redis is not available (%s): this gateway limits alone", type(error).__name__
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A request that ended: its keys in Redis, its lease, and the characters to refund."""
+
+    running: str
+    lease: str
+    months: str
+    unused: int
 
 
 _Errors = tuple[type[BaseException], ...]

@@ -70,6 +70,12 @@ while now_s() < until_s do end
 """
 
 
+def keep_busy(redis: Redis, duration_s: float) -> threading.Thread:
+    """A thread that, once started, keeps a server busy."""
+    operator = redis_client.Redis.from_url(redis.url)
+    return threading.Thread(target=operator.eval, args=(_BUSY, 0, duration_s))
+
+
 def until_full(operator: redis_client.Redis) -> None:
     """Wait until a server refuses to store more."""
     with contextlib.suppress(redis_client.exceptions.OutOfMemoryError):
@@ -80,6 +86,11 @@ def until_full(operator: redis_client.Redis) -> None:
 @pytest.mark.thorough
 class TestRedis:
     """Needs a Redis server, installed or from Debian's packages."""
+
+    @pytest.fixture(autouse=True)
+    def patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """On a busy machine Redis may answer late, and gateways would limit alone."""
+        monkeypatch.setattr(shared_limits, "_ANSWER_S", 60.0)
 
     @pytest.mark.parametrize(
         ("limits", "fit"),
@@ -208,6 +219,11 @@ class TestRedis:
                 assert not await ask(both[1], caller)
             assert await ask(both[1], caller)
 
+
+@pytest.mark.thorough
+class TestFaultyRedis:
+    """Needs a Redis server, too."""
+
     @pytest.mark.parametrize("fault", ["away", "slow", "full", "other types", "no numbers"])
     async def test_a_faulty_redis_neither_delays_requests_nor_lifts_limits(
         self, redis: Redis, fault: str, caplog: pytest.LogCaptureFixture
@@ -256,8 +272,7 @@ class TestRedis:
             redis.start()
 
     async def test_a_late_redis_holds_no_slots(self, redis: Redis) -> None:
-        operator = redis_client.Redis.from_url(redis.url)
-        busy = threading.Thread(target=operator.eval, args=(_BUSY, 0, 2.5))
+        busy = keep_busy(redis, 2.5)
         async with gateways(redis.url) as both:
             caller = new_caller(Limits(concurrent_requests=1))
             assert await ask(both[0], caller)
@@ -270,6 +285,31 @@ class TestRedis:
             assert await ask(both[0], new_caller(Limits(concurrent_requests=1)))
             await asyncio.gather(*_limiter(both[0])._unfinished)
             assert await ask(both[1], caller)
+
+    @pytest.mark.parametrize("is_late_at", ["the begin", "the end"])
+    async def test_a_late_redis_counts_no_failed_request(
+        self, redis: Redis, is_late_at: str
+    ) -> None:
+        operator = redis_client.Redis.from_url(redis.url)
+        busy = keep_busy(redis, 2.5)
+        async with gateways(redis.url) as both:
+            caller = new_caller(Limits(characters_per_month=100))
+            assert await ask(both[0], caller, 0)  # connects
+            if is_late_at == "the begin":  # Redis reads the command later
+                busy.start()
+            await asyncio.sleep(0.1)
+            with pytest.raises(InvalidInput):
+                async with both[0].admitted(caller, 60):
+                    if is_late_at == "the end":  # no command can be sent on a new connection
+                        operator.client_kill_filter(_type="normal", skipme=True)
+                        busy.start()
+                        await asyncio.sleep(0.1)
+                    raise InvalidInput("no")
+            await asyncio.to_thread(busy.join)
+            await asyncio.sleep(shared_limits._PAUSE_S)
+            assert await ask(both[0], caller, 0)
+            await asyncio.gather(*_limiter(both[0])._unfinished)
+            assert (await both[1].usage(caller)).characters == 0
 
     async def test_a_wrong_password_is_logged_without_it(
         self, redis: Redis, caplog: pytest.LogCaptureFixture
@@ -322,7 +362,7 @@ def _limiter(access: Access) -> shared_limits.RedisRateLimiter:
 
 @pytest.mark.parametrize("is_admitted", [False, True])
 async def test_a_request_cancelled_during_admission_is_refunded(is_admitted: bool) -> None:
-    given: list[tuple[str, int]] = []
+    given: list[shared_limits._Ended] = []
     taking, working = asyncio.Event(), asyncio.Event()
 
     async def take(**_: object) -> list[Any]:
@@ -330,9 +370,9 @@ async def test_a_request_cancelled_during_admission_is_refunded(is_admitted: boo
         await asyncio.sleep(0.1)
         return [0, "1", "5", 5, 1]
 
-    async def end(running: str, _lease: str, _months: str, characters: int) -> None:
+    async def end(ended: shared_limits._Ended) -> None:
         await asyncio.sleep(0.1)
-        given.append((running, characters))
+        given.append(ended)
 
     async with gateways("redis://localhost:1/0", 1) as access:
         limiter = _limiter(access[0])
@@ -350,5 +390,5 @@ async def test_a_request_cancelled_during_admission_is_refunded(is_admitted: boo
         await asyncio.gather(task, return_exceptions=True)
         await limiter.close()
         assert limiter._leases == {}
-        unused = 0 if is_admitted else 5
-        assert given == [(f"dragoman:{{{caller.name}}}:{caller.name}:running", unused)]
+        assert [ended.unused for ended in given] == [0 if is_admitted else 5]
+        assert given[0].running == f"dragoman:{{{caller.name}}}:{caller.name}:running"
