@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SUBJECTS))
-    parser.add_argument("--short", action="store_true", help="less of everything, in five minutes, two subjects at once")
+    parser.add_argument("--short", action="store_true", help="five minutes, two at once")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     given = parser.parse_args(arguments)

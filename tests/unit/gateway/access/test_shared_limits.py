@@ -298,13 +298,17 @@ class TestFaultyRedis:
             if is_late_at == "the begin":  # Redis reads the command later
                 busy.start()
             await asyncio.sleep(0.1)
-            with pytest.raises(InvalidInput):
+
+            async def fail() -> None:
                 async with both[0].admitted(caller, 60):
                     if is_late_at == "the end":  # no command can be sent on a new connection
                         operator.client_kill_filter(_type="normal", skipme=True)
                         busy.start()
                         await asyncio.sleep(0.1)
                     raise InvalidInput("no")
+
+            with pytest.raises(InvalidInput):
+                await fail()
             await asyncio.to_thread(busy.join)
             await asyncio.sleep(shared_limits._PAUSE_S)
             assert await ask(both[0], caller, 0)
