@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_BRACKET = re.compile(r"(?<![\w(])\w{1,5}\)|[()]")
+_BRACKET = re.compile(r"(?<![\w()])\w{1,5}\)|[()]")
 """A bracket, or `a)` of an enumeration, whose first one some languages omit."""
 _PAIR = re.compile(r"\([^()]*\)(?=[.,;:!?]|$)")
 """Brackets before punctuation or at the end, of which the other one's place is known."""

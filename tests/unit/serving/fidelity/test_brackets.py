@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dragoman_serving.fidelity.brackets import lost_brackets
 from dragoman_serving.fidelity.restored import Edit, edited
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 TEXTS = st.text(st.sampled_from("()ab1, .;"), max_size=30)
@@ -56,6 +56,7 @@ def test_pairs_enumerations_and_broken_sentences_stay(source: str, target: str) 
 
 
 @given(TEXTS, TEXTS)
+@example("", "111111)1)")
 def test_a_correction_has_pairs_and_nothing_else_changes(source: str, target: str) -> None:
     text = corrected(f"a ({source.replace('(', '').replace(')', '')}) b", target)
     assert text.replace(")", "") == target.replace(")", "")
