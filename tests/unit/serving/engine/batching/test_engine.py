@@ -409,7 +409,7 @@ def agree(hypothesis: Hypothesis, right: Sequence[Hypothesis], drawn: Options) -
 
 
 def near(score: float | None) -> Any:
-    return pytest.approx(score, abs=1e-3)
+    return pytest.approx(score, rel=1e-6, abs=1e-3)
 
 
 def perturbed(model: Transformer, seed: int) -> Transformer:
