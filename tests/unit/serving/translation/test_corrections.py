@@ -292,6 +292,18 @@ def test_units_stay(shipped: Translator, text: str, unit: str, target: str) -> N
         ("Le chômage recule de 5 %.", "fr-en", ["decreases"]),
         ("There was a deficit of 3 million.", "en-de", ["Defizit von 3 Millionen"]),
         ("There are too few doctors.", "en-fr", ["trop peu"]),
+        ("The tenant pays the landlord.", "en-de", ["Mieter", "Vermieter"]),
+        ("The lenders met the borrowers.", "en-fr", ["prêteurs", "emprunteurs"]),
+        ("Der Kläger traf den Gläubiger.", "de-en", ["plaintiff", "creditor"]),
+        ("L'expéditeur connaît le destinataire.", "fr-en", ["sender", "recipient"]),
+        ("You can add up to 5 users.", "en-fr", ["jusqu'à 5"]),
+        ("Shipping is free on orders over $50.", "en-fr", ["plus de $50"]),
+        ("Send it no later than Friday.", "en-fr", ["au plus tard"]),
+        ("It is extended unless you cancel at least a week before.", "en-fr", ["sauf s"]),
+        ("Niemand darf hinein, es sei denn, er hat eine Karte.", "de-en", ["except"]),
+        ("Der Wert muss kleiner oder gleich 10 sein.", "de-en", ["or equal to 10"]),
+        ("Do not freeze the vaccine.", "en-de", ["nicht einfrieren"]),
+        ("Keep it out of the reach of children.", "en-de", ["Reichweite von Kindern"]),
     ],
 )
 def test_phrases_stay(shipped: Translator, text: str, languages: str, phrases: list[str]) -> None:
