@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 
 import hypothesis
@@ -10,8 +11,11 @@ import pytest
 
 pytest_plugins = ["server_fixtures"]
 
-# How long an example takes depends on the machine's other load.
-hypothesis.settings.register_profile("dragoman", deadline=None)
+# How long an example takes depends on the machine's other load. In CI, examples are the same each
+# time: what a random search finds in old code must not refuse a change.
+hypothesis.settings.register_profile(
+    "dragoman", deadline=None, derandomize="DRAGOMAN_CI" in os.environ
+)
 hypothesis.settings.load_profile("dragoman")
 
 # Shells let commands in the background ignore it, and so would each process that a test starts.

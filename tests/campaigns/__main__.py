@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.campaigns", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SUBJECTS))
-    parser.add_argument("--short", action="store_true", help="five minutes, two at once")
+    parser.add_argument("--short", action="store_true", help="the short form, in six minutes")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     given = parser.parse_args(arguments)
@@ -58,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = Plan(given.short, given.seed)
     print(f"seed {plan.seed}", file=sys.stderr)
     names = given.names or list(SUBJECTS)
-    rows = [names]
+    groups = [names]
     if plan.short:
         apart = [name for name in names if name in APART]
-        rows = [apart, [name for name in names if name not in APART]]
-    with ProcessPoolExecutor(len(rows)) as processes:
-        ran = processes.map(_run_all, rows, repeat(plan))
+        groups = [apart, [name for name in names if name not in APART]]
+    with ProcessPoolExecutor(len(groups)) as processes:
+        ran = processes.map(_run_all, groups, repeat(plan))
     outcomes = sorted(chain(*ran), key=lambda outcome: names.index(outcome.subject))
     print(table(outcomes))
     if given.json is not None:

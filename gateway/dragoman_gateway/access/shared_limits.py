@@ -103,7 +103,7 @@ local is_counted = redis.call('ZREM', KEYS[1], ARGV[1]) == 1 or ARGV[1] == ''
 local unused = tonumber(ARGV[3])
 if is_counted and unused > 0 then redis.call('HINCRBY', KEYS[2], ARGV[2], -unused) end
 """
-"""Refunds a request only once, however often it is sent."""
+"""Refunds a request with a lease only once, however often it is sent."""
 
 
 class RedisRateLimiter:
@@ -256,7 +256,7 @@ class RedisRateLimiter:
     async def _end(self, ended: _Ended) -> None:
         try:
             async with asyncio.timeout(_ANSWER_S):
-                sent = [ended.lease, await self._own_id(), ended.unused]
+                sent: list[str | int] = [ended.lease, await self._own_id(), ended.unused]
                 await self._end_script(keys=[ended.running, ended.months], args=sent)
         except self._errors as error:
             self._note_failure(error)
