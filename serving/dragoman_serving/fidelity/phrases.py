@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from dragoman_serving.fidelity.names import LISTS
@@ -23,6 +23,9 @@ _ENDINGS = ("", "e", "em", "en", "er", "es", "s")
 """Endings of adjectives."""
 _SHORT = 4
 """A longer phrase may be within a word of a translation: `Montagabend`."""
+
+_Parts = tuple[str, str, str]
+"""What is before a phrase in a source, the phrase, and what is behind it."""
 
 
 class _Meaning(NamedTuple):
@@ -45,19 +48,17 @@ class Phrase(NamedTuple):
     has_number: bool
 
 
-@lru_cache
-def _meanings(language: str) -> list[_Meaning]:
-    return [
-        _Meaning(
-            required[0][1].rstrip("*"), re.compile("|".join(map(_accepted, forms)), re.IGNORECASE)
-        )
-        for required, forms in _rows(language)
-    ]
+@cache
+def _meaning(language: str, number: int) -> _Meaning:
+    """The meaning of a row, compiled when a text has it: all would delay the first requests."""
+    required, forms = _rows(language)[number]
+    accepted = re.compile("|".join(map(_accepted, forms)), re.IGNORECASE)
+    return _Meaning(required[0][1].rstrip("*"), accepted)
 
 
 def months(language: str) -> list[str]:
     """Returns the names of the months."""
-    return [meaning.written for meaning in _meanings(language)[:12]]
+    return [_meaning(language, number).written for number in range(12)]
 
 
 def needs_capital(word: str, language: str) -> bool:
@@ -65,31 +66,33 @@ def needs_capital(word: str, language: str) -> bool:
     return language in _LANGUAGES and word in _with_capital(language)
 
 
-@lru_cache
+@cache
 def _with_capital(language: str) -> frozenset[str]:
     phrases = (phrase for required, _ in _rows(language) for _, phrase, _ in required)
     words = {word[0] for phrase in phrases if (word := _WORD.match(phrase)) is not None}
     return frozenset(word.lower() for word in words if word.lower() not in words)
 
 
-@lru_cache
-def _sources(language: str) -> dict[str, list[tuple[int, re.Pattern[str]]]]:
-    """Numbers of meanings and expressions of their phrases, by a phrase's first word."""
-    sources: dict[str, list[tuple[int, re.Pattern[str]]]] = {}
+@cache
+def _sources(language: str) -> dict[str, list[tuple[int, _Parts]]]:
+    """Numbers of meanings and their phrases, by a phrase's first word."""
+    sources: dict[str, list[tuple[int, _Parts]]] = {}
     for number, (required, _) in enumerate(_rows(language)):
         for form in required:
             first = _WORD.match(form[1])
             assert first is not None
-            expression, is_stem = _form(*form, language), f"{first[0]}*" == form[1]
+            is_stem = f"{first[0]}*" == form[1]
             for ending in _ENDINGS if is_stem else _ENDINGS[:1]:
                 word = (first[0] + ending).casefold()
-                sources.setdefault(word, []).append((number, expression))
+                sources.setdefault(word, []).append((number, form))
     return sources
 
 
-def _rows(language: str) -> Iterator[tuple[list[tuple[str, str, str]], list[str]]]:
-    """Yields the phrases of each meaning: with what is beside them in a source, and all."""
+@cache
+def _rows(language: str) -> list[tuple[list[_Parts], list[str]]]:
+    """The phrases of each meaning: with what is beside them in a source, and all."""
     column = _LANGUAGES.index(language)
+    rows: list[tuple[list[_Parts], list[str]]] = []
     for line in (LISTS / "phrases.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
@@ -100,11 +103,11 @@ def _rows(language: str) -> Iterator[tuple[list[tuple[str, str, str]], list[str]
             for before, phrase, behind in [_parts(form.strip())]
         ]
         further = [form.strip() for form in others.split(",") if others]
-        yield forms, [*(phrase for _, phrase, _ in forms), *further]
+        rows.append((forms, [*(phrase for _, phrase, _ in forms), *further]))
+    return rows
 
 
-def _parts(form: str) -> tuple[str, str, str]:
-    """What is before a phrase, itself, and what is behind it."""
+def _parts(form: str) -> _Parts:
     if match := _BESIDE.match(form):
         return match[1], form[match.end() :], ""
     phrase, *behind = _BESIDE.split(form)
@@ -116,6 +119,7 @@ def _accepted(form: str) -> str:
     return rf"(?<!\w){escaped}(?!\w)" if len(form) <= _SHORT else escaped
 
 
+@cache
 def _form(before: str, phrase: str, behind: str, language: str) -> re.Pattern[str]:
     """An expression for a phrase in a source."""
     word = r"\d" if before == "#" else re.escape(before)
@@ -146,10 +150,12 @@ def phrases_of(text: str, source: str, target: str) -> Iterator[Phrase]:
     sources, end = _sources(source), 0
     for word in _WORD.finditer(text):
         for number, form in sources.get(word[0].casefold(), ()):
-            if word.start() >= end and (match := form.match(text, word.start())):
+            if word.start() < end:
+                continue
+            if match := _form(*form, source).match(text, word.start()):
                 end = match.end()
                 has_number = text[end : end + 2].strip()[:1].isdigit()
-                yield Phrase(*match.span(), *_meanings(target)[number], has_number)
+                yield Phrase(*match.span(), *_meaning(target, number), has_number)
 
 
 def points(
