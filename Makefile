@@ -134,6 +134,7 @@ $(SERVE)/.done: $(PROJECTS) locks/uv.txt locks/serve.txt
 	$(call install,$(SERVE),--require-hashes -r locks/serve.txt)
 	$(call install,$(SERVE),--no-deps --editable ./client --editable ./load_test --editable .)
 	$(SERVE)/bin/pip uninstall --quiet --yes uv
+	rm -f $(DEV)/.done  # the libraries in the checkout are not the development build any more
 	touch $@
 
 $(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/uv.txt locks/train.txt
@@ -143,17 +144,21 @@ $(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/uv.txt locks/train.txt
 	$(TRAIN)/bin/pip install --quiet --no-compile --no-deps --require-hashes -r $(TORCH)
 	$(call install,$(TRAIN),--no-deps --editable ./client --editable .)
 	$(TRAIN)/bin/pip uninstall --quiet --yes uv
+	rm -f $(DEV)/.done  # the libraries in the checkout are not the development build any more
 	touch $@
 
 # With assertions in the compiled libraries, and without warnings; see build_backend/libraries.py.
 $(DEV)/.done zig-check: export DRAGOMAN_DEVELOPMENT = 1
 
-$(DEV)/.done: $(PROJECTS) locks/uv.txt locks/build.txt $(TORCH_LOCK) locks/kubernetes.txt locks/dev.txt tests/data/npm/package-lock.json
+$(DEV)/.packages: locks/uv.txt locks/build.txt $(TORCH_LOCK) locks/kubernetes.txt locks/dev.txt
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --require-hashes -r locks/uv.txt
 	$(call install,$(DEV),--require-hashes -r locks/build.txt)
 	$(DEV)/bin/pip install --quiet --no-compile --no-deps --require-hashes -r $(TORCH)
 	$(call install,$(DEV),--no-deps --no-build-isolation --require-hashes -r locks/kubernetes.txt -r locks/dev.txt)
+	touch $@
+
+$(DEV)/.done: $(DEV)/.packages $(PROJECTS) tests/data/npm/package-lock.json
 	$(call install,$(DEV),--no-deps --no-build-isolation --editable ./client --editable ./load_test --editable .)
 # Without these packages, the tests that need them are skipped, or fail with DRAGOMAN_CI=1.
 	-$(DEV)/bin/python -m tests.npm_packages
