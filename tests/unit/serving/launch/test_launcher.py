@@ -60,7 +60,8 @@ def test_a_machine_without_a_temporary_folder_is_told_to_set_one(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
-    assert "set TMPDIR to one that can" in refusal(ServeOptions(repository))
+    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
+    assert "set TMPDIR to one that can" in refusal(options)
 
 
 def test_a_port_in_use_is_named(repository: Path) -> None:
