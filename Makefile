@@ -127,14 +127,15 @@ clean:  ## Remove the virtual environments and compiled files
 	rm -rf $(SERVE) $(TRAIN) $(DEV) $(GPU) $(BUILD) build dist serving/dragoman_serving/relay/*.so \
 		serving/dragoman_serving/engine/compiled/*.so
 
-# Serving needs no torch; a test checks this.
+# Serving needs no torch; a test checks this. This and the next environment replace the development
+# build of the libraries in the checkout.
 $(SERVE)/.done: $(PROJECTS) locks/uv.txt locks/serve.txt
 	$(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/pip install --quiet --require-hashes -r locks/uv.txt
 	$(call install,$(SERVE),--require-hashes -r locks/serve.txt)
 	$(call install,$(SERVE),--no-deps --editable ./client --editable ./load_test --editable .)
 	$(SERVE)/bin/pip uninstall --quiet --yes uv
-	rm -f $(DEV)/.done  # the libraries in the checkout are not the development build any more
+	rm -f $(DEV)/.done
 	touch $@
 
 $(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/uv.txt locks/train.txt
@@ -144,7 +145,7 @@ $(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/uv.txt locks/train.txt
 	$(TRAIN)/bin/pip install --quiet --no-compile --no-deps --require-hashes -r $(TORCH)
 	$(call install,$(TRAIN),--no-deps --editable ./client --editable .)
 	$(TRAIN)/bin/pip uninstall --quiet --yes uv
-	rm -f $(DEV)/.done  # the libraries in the checkout are not the development build any more
+	rm -f $(DEV)/.done
 	touch $@
 
 # With assertions in the compiled libraries, and without warnings; see build_backend/libraries.py.
